@@ -1,0 +1,1 @@
+"""memoryd: durable memory for coding agents. Importing this package loads nothing else."""

@@ -1,0 +1,194 @@
+"""What did the user set, and does each key mean something?
+
+`<home>/config.json` (or the file that MEMORYD_CONFIG names) is read once; its hash stays with the daemon, so that a
+changed file is noticed. Unknown keys are refused with the nearest known name. Every key has an effect and a test.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from memoryd.digest import sha256_hex
+from memoryd.errors import ConfigError, ConfigKeyUnknown
+
+CONFIG_VARIABLE = "MEMORYD_CONFIG"
+
+
+class Section(BaseModel):
+    """A closed group of settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class CorpusConfig(Section):
+    """One labelled read-only root."""
+
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    path: str
+    include: tuple[str, ...] = ("**/*.md",)
+    exclude: tuple[str, ...] = ()
+    scope: str = "global"
+    code: bool = False
+
+    @field_validator("include", "exclude", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("label")
+    @classmethod
+    def _not_reserved(cls, value: str) -> str:
+        if value == "vault":
+            raise ValueError("the label `vault` is reserved for memories")
+        return value
+
+
+class SearchConfig(Section):
+    """Bounds of a search."""
+
+    model_wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 1500
+    candidates: Annotated[int, Field(ge=20, le=1000)] = 100
+    excerpt_tokens: Annotated[int, Field(ge=50, le=8000)] = 1500
+
+
+class ModelConfig(Section):
+    """The embedding model's process."""
+
+    name: Literal["embedded"] = "embedded"
+    idle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
+
+
+class HealthConfig(Section):
+    """The optional loopback port of the read-only operations routes, as `127.0.0.1:PORT`."""
+
+    listen: Annotated[str, Field(pattern=r"^(127\.0\.0\.1|\[::1\]|localhost):\d{1,5}$")] | None = None
+
+
+class VaultConfig(Section):
+    """The memories' git repository."""
+
+    path: str | None = None
+    git_timeout_seconds: Annotated[int, Field(ge=1, le=600)] = 20
+    poll_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 2.0
+
+
+class StoreConfig(Section):
+    """Chunk sizes in bytes for a store that does not exist yet; an existing store keeps those in its FORMAT."""
+
+    chunk_min: Annotated[int, Field(ge=256, le=1 << 20)] = 2048
+    chunk_avg: Annotated[int, Field(ge=512, le=4 << 20)] = 8192
+    chunk_max: Annotated[int, Field(ge=1024, le=16 << 20)] = 65536
+
+
+class LimitsConfig(Section):
+    """What a single call may bring."""
+
+    memory_bytes: Annotated[int, Field(ge=1024, le=16 << 20)] = 256 * 1024
+    file_bytes: Annotated[int, Field(ge=1024, le=1 << 34)] = 64 << 20
+
+
+class Config(Section):
+    """All settings; defaults are what an empty file means."""
+
+    corpora: tuple[CorpusConfig, ...] = ()
+    search: SearchConfig = SearchConfig()
+    model: ModelConfig = ModelConfig()
+    health: HealthConfig = HealthConfig()
+    vault: VaultConfig = VaultConfig()
+    store: StoreConfig = StoreConfig()
+    limits: LimitsConfig = LimitsConfig()
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @field_validator("corpora", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class LoadedConfig:
+    """A configuration and the file it came from; `sha256` is that of the file's bytes (of b"" where none is)."""
+
+    def __init__(self, config: Config, path: Path, sha256: str) -> None:
+        self.config = config
+        self.path = path
+        self.sha256 = sha256
+
+    def file_differs(self) -> bool:
+        """Whether the file on disk is no longer the one in force (also when it cannot be read)."""
+        try:
+            return file_hash(self.path) != self.sha256
+        except OSError:
+            return True
+
+
+def config_path(home: Path, environment: Mapping[str, str]) -> Path:
+    """The file that holds the settings of this home."""
+    named = environment.get(CONFIG_VARIABLE)
+    return Path(named).expanduser().absolute() if named else home / "config.json"
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of the file's bytes; a missing file counts as empty. Raises OSError where it cannot be read."""
+    try:
+        return sha256_hex(path.read_bytes())
+    except FileNotFoundError:
+        return sha256_hex(b"")
+
+
+def load_config(path: Path) -> LoadedConfig:
+    """Read and check the file; a missing one gives the defaults. Raises ConfigError, ConfigKeyUnknown."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return LoadedConfig(Config(), path, sha256_hex(b""))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", path=str(path)) from error
+    return LoadedConfig(parse_config(raw, str(path)), path, sha256_hex(raw))
+
+
+def parse_config(raw: bytes, name: str) -> Config:
+    """Check the bytes of a configuration file called `name`."""
+    try:
+        data = json.loads(raw.decode("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{name} is not JSON: {error}.", path=name) from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{name} must hold one JSON object.", path=name)
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise _explain(error, name) from error
+
+
+def _explain(error: ValidationError, name: str) -> ConfigError:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        nearest = difflib.get_close_matches(where, known_keys(), n=1, cutoff=0.5)
+        hint = f" Did you mean `{nearest[0]}`?" if nearest else ""
+        return ConfigKeyUnknown(f"{name} holds the unknown key `{where}`.{hint}", path=name, key=where)
+    return ConfigError(f"{name}: `{where}`: {first['msg']}.", path=name, key=where)
+
+
+def known_keys() -> list[str]:
+    """Every dotted key that a configuration file may hold."""
+    return _keys_of(Config, "")
+
+
+def _keys_of(section: type[BaseModel], prefix: str) -> list[str]:
+    keys: list[str] = []
+    for key, field in section.model_fields.items():
+        keys.append(prefix + key)
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            keys += _keys_of(kind, f"{prefix}{key}.")
+        elif key == "corpora":
+            keys += _keys_of(CorpusConfig, "corpora.")
+    return keys

@@ -1,0 +1,123 @@
+"""How is a thing named by its bytes?
+
+Addresses are `sha256:<64 lower-case hex>`, what `sha256sum` prints. Identities follow docs/formats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+import uuid
+from typing import Any
+
+from memoryd.errors import BadAddress
+
+PREFIX = "sha256:"
+MIN_PREFIX_DIGITS = 8
+_HEX = re.compile(r"[0-9a-f]+\Z")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_BLANKS = re.compile(r"[ \t\u00a0\u2000-\u200a\u202f\u205f\u3000]+")
+
+
+def sha256_hex(data: bytes | memoryview) -> str:
+    """The 64 lower-case hex digits of the SHA-256 of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def address_of(data: bytes | memoryview) -> str:
+    """The content address of whole bytes."""
+    return PREFIX + sha256_hex(data)
+
+
+def parse_address(text: str) -> tuple[str, bool]:
+    """Lower-case hex digits of an address or address prefix, and whether they are all 64.
+
+    Raises `BadAddress` for anything else (paths, `..`, fewer than 8 digits).
+    """
+    digits = text.strip().lower().removeprefix(PREFIX)
+    if not MIN_PREFIX_DIGITS <= len(digits) <= 64 or not _HEX.match(digits):
+        raise BadAddress(f"{text[:100]!r} is not a content address.")
+    return digits, len(digits) == 64
+
+
+def canonical_json(value: Any) -> bytes:
+    """RFC 8785 bytes of JSON made of ASCII keys, strings, integers below 2**53, booleans, None, lists, dicts.
+
+    For such values Python's serialiser with sorted keys gives exactly the RFC's form (checked against the
+    `rfc8785` package in the tests); floats are refused because their form would differ.
+    """
+    _refuse_floats(value)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _refuse_floats(value: Any) -> None:
+    if isinstance(value, float):
+        raise TypeError("canonical JSON here holds no floats")
+    if isinstance(value, dict):
+        for item in value.values():
+            _refuse_floats(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_floats(item)
+
+
+def document_id(source: str, path: bytes) -> str:
+    """64 hex digits that name a (source, path) pair, whatever content is seen there."""
+    return hashlib.sha256(b"document\0" + source.encode() + b"\0" + path).hexdigest()
+
+
+def passage_id(document: str, text_sha256: str, occurrence: int) -> str:
+    """The UUID (as text) of the `occurrence`-th passage with this text in one document."""
+    raw = hashlib.sha256(f"passage\0{document}\0{text_sha256}\0{occurrence}".encode()).digest()
+    return str(uuid.UUID(bytes=raw[:16], version=8))
+
+
+def memory_id(*, scope: str, type: str, key: str | None, content: str, supersedes: str | None) -> str:
+    """64 hex digits that name one revision of a memory at its birth."""
+    payload: dict[str, Any] = {
+        "v": 1,
+        "scope": scope,
+        "type": type,
+        "key": key,
+        "content": normalise_for_identity(content),
+        "supersedes": supersedes,
+    }
+    return sha256_hex(canonical_json(payload))
+
+
+def normalise_for_identity(text: str) -> str:
+    """The form of a memory's text that its id is made of; the body itself is stored as given.
+
+    NFC, LF, outer blanks trimmed, runs of blanks outside code collapsed to one. Lines of fenced code (an unclosed
+    fence runs to the end) and of indented code (four spaces or a tab, after a blank line) stay byte-exact.
+    """
+    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    out: list[str] = []
+    fence = ""
+    may_indent = True
+    for line in text.split("\n"):
+        kept, fence, may_indent = _normalise_line(line, fence, may_indent)
+        out.append(kept)
+    return "\n".join(out).strip()
+
+
+def _normalise_line(line: str, fence: str, may_indent: bool) -> tuple[str, str, bool]:
+    opening = _FENCE.match(line)
+    if fence:
+        closes = opening is not None and opening[1].startswith(fence) and not line.strip().strip(fence[0])
+        return line, "" if closes else fence, True
+    if opening is not None:
+        return line.rstrip(), opening[1], True
+    if not line.strip():
+        return "", "", True
+    if may_indent and (line.startswith("    ") or line.startswith("\t")):
+        return line, "", True
+    return _BLANKS.sub(" ", line).strip(), "", False
+
+
+def slug(text: str, *, limit: int = 48, fallback: str = "note") -> str:
+    """A lower-case ASCII file-name part: letters, digits and single dashes."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:limit].rstrip("-") or fallback

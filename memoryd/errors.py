@@ -1,0 +1,306 @@
+"""What can go wrong, under which stable code, and what the user does next?
+
+    MemorydError
+      InvalidInput            invalid-input
+        UnknownParameter        unknown-parameter
+        BlankContent            blank-content
+        ContentTooLarge         content-too-large
+        BadCharacters           bad-characters
+        BadAddress              bad-address
+        AmbiguousAddress        ambiguous-address
+        TokenInvalid            token-invalid
+      NotFound                not-found
+      ScopeError              scope-error
+        ScopeUnknown            scope-unknown
+        ScopeRequired           scope-required
+      ConfigError             config-error
+        ConfigKeyUnknown        config-key-unknown
+        ConfigChanged           config-changed
+      HomeError               home-error
+        HomeBusy                home-busy
+        FormatDamaged           format-damaged
+        FormatUnsupported       format-unsupported
+      StoreError              store-error
+        ContentDamaged          content-damaged
+        StorePoisoned           store-poisoned
+        DiskFull                disk-full
+      VaultError              vault-error
+        VaultNotARepository     vault-not-a-repository
+        VaultFileInvalid        vault-file-invalid
+        GitMissing              git-missing
+        GitTooOld               git-too-old
+        GitLocked               git-locked
+        GitTimeout              git-timeout
+        GitFailed               git-failed
+      CorpusError             corpus-error
+        CorpusDuplicate         corpus-duplicate
+        CorpusNested            corpus-nested
+        CorpusUnreadable        corpus-unreadable
+      IndexProblem            index-problem
+        IndexDamaged            index-damaged
+        IndexMismatch           index-mismatch
+      ModelError              model-error
+        ModelFilesWrong         model-files-wrong
+        ModelUnavailable        model-unavailable
+        TextPoisoned            text-poisoned
+      WireError               wire-error
+        DaemonUnavailable       daemon-unavailable
+        WireMismatch            wire-mismatch
+        ShuttingDown            shutting-down
+
+A code never changes its meaning. `next_step` is one sentence that tells a person or an agent what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class MemorydError(Exception):
+    """Root of every error that memoryd raises on purpose.
+
+    `details` holds JSON-ready facts (paths, addresses, limits); never secrets, never whole contents.
+    """
+
+    code: ClassVar[str] = "memoryd-error"
+    default_next_step: ClassVar[str] = "Run `memoryd doctor` and read the daemon's log."
+
+    def __init__(self, message: str, *, next_step: str | None = None, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step or self.default_next_step
+        self.details = details
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error as every surface shows it: code, message, next_step and, where there are any, details."""
+        shown: dict[str, Any] = {"code": self.code, "message": self.message, "next_step": self.next_step}
+        if self.details:
+            shown["details"] = self.details
+        return shown
+
+
+class InvalidInput(MemorydError):
+    code = "invalid-input"
+    default_next_step = "Correct the argument that the message names and call again."
+
+
+class UnknownParameter(InvalidInput):
+    code = "unknown-parameter"
+
+
+class BlankContent(InvalidInput):
+    code = "blank-content"
+    default_next_step = "Pass the words to remember; nothing was written."
+
+
+class ContentTooLarge(InvalidInput):
+    code = "content-too-large"
+    default_next_step = "Store the essential statement, and keep the long text in a file that a corpus covers."
+
+
+class BadCharacters(InvalidInput):
+    code = "bad-characters"
+    default_next_step = "Remove NUL characters and unpaired surrogates; nothing was written."
+
+
+class BadAddress(InvalidInput):
+    code = "bad-address"
+    default_next_step = "Use sha256:<64 hex digits>, as a search result shows it, or a prefix of at least 8 digits."
+
+
+class AmbiguousAddress(InvalidInput):
+    code = "ambiguous-address"
+    default_next_step = "Give more digits of the address."
+
+
+class TokenInvalid(InvalidInput):
+    code = "token-invalid"
+    default_next_step = "Call again without `confirm` to see the current plan and get a fresh token."
+
+
+class NotFound(MemorydError):
+    code = "not-found"
+    default_next_step = "Search for it, or check the scope of the call."
+
+
+class ScopeError(MemorydError):
+    code = "scope-error"
+    default_next_step = "Pass `scope` as `global` or as a project id that memory_status lists."
+
+
+class ScopeUnknown(ScopeError):
+    code = "scope-unknown"
+
+
+class ScopeRequired(ScopeError):
+    code = "scope-required"
+    default_next_step = "Pass `scope` (`global` or a project id): this session did not start inside a git project."
+
+
+class ConfigError(MemorydError):
+    code = "config-error"
+    default_next_step = "Correct config.json, then run `memoryd config` to see what is in force."
+
+
+class ConfigKeyUnknown(ConfigError):
+    code = "config-key-unknown"
+
+
+class ConfigChanged(ConfigError):
+    code = "config-changed"
+    default_next_step = "Restart the daemon (`memoryd stop`, then any command) so that it runs on the new file."
+
+
+class HomeError(MemorydError):
+    code = "home-error"
+    default_next_step = "Check that the home directory exists, is yours and is writable, or set MEMORYD_HOME."
+
+
+class HomeBusy(HomeError):
+    code = "home-busy"
+    default_next_step = "Another memoryd process owns this home: use it, or run `memoryd stop` first."
+
+
+class FormatDamaged(HomeError):
+    code = "format-damaged"
+    default_next_step = "Restore the FORMAT file from a backup; its last line is the SHA-256 of all lines before it."
+
+
+class FormatUnsupported(HomeError):
+    code = "format-unsupported"
+    default_next_step = "Open this home with the memoryd version that wrote it, or upgrade memoryd."
+
+
+class StoreError(MemorydError):
+    code = "store-error"
+    default_next_step = "Run `memoryd check`."
+
+
+class ContentDamaged(StoreError):
+    code = "content-damaged"
+    default_next_step = "Run `memoryd check --read-data`; adding the same content again heals it."
+
+
+class StorePoisoned(StoreError):
+    code = "store-poisoned"
+    default_next_step = "Free disk space or repair the disk, then restart the daemon; nothing acknowledged is lost."
+
+
+class DiskFull(StoreError):
+    code = "disk-full"
+    default_next_step = "Free disk space and call again; nothing was written and everything stored stays readable."
+
+
+class VaultError(MemorydError):
+    code = "vault-error"
+    default_next_step = "Run `git status` in the vault directory that the message names."
+
+
+class VaultNotARepository(VaultError):
+    code = "vault-not-a-repository"
+    default_next_step = "Restore the vault's .git directory, or move the folder away so that a new vault is made."
+
+
+class VaultFileInvalid(VaultError):
+    code = "vault-file-invalid"
+    default_next_step = "Correct the named line of the Markdown file by hand; memoryd never rewrites such a file."
+
+
+class GitMissing(VaultError):
+    code = "git-missing"
+    default_next_step = "Install git 2.36 or newer and make sure that it is on PATH."
+
+
+class GitTooOld(VaultError):
+    code = "git-too-old"
+    default_next_step = "Install git 2.36 or newer."
+
+
+class GitLocked(VaultError):
+    code = "git-locked"
+    default_next_step = "Finish or end the git process that holds the named lock, then call again."
+
+
+class GitTimeout(VaultError):
+    code = "git-timeout"
+    default_next_step = (
+        "A hook, a signer or a credential helper did not finish in time: make it quick, or switch it off."
+    )
+
+
+class GitFailed(VaultError):
+    code = "git-failed"
+    default_next_step = "Read git's message, correct the vault, then call again; nothing was stored."
+
+
+class CorpusError(MemorydError):
+    code = "corpus-error"
+    default_next_step = "Correct the corpus in config.json, or run `memoryd corpus list`."
+
+
+class CorpusDuplicate(CorpusError):
+    code = "corpus-duplicate"
+
+
+class CorpusNested(CorpusError):
+    code = "corpus-nested"
+
+
+class CorpusUnreadable(CorpusError):
+    code = "corpus-unreadable"
+    default_next_step = "Make the path readable and scan again; nothing was removed from the index."
+
+
+class IndexProblem(MemorydError):
+    code = "index-problem"
+    default_next_step = "Run `memoryd rebuild`; no truth is lost, indexes are views."
+
+
+class IndexDamaged(IndexProblem):
+    code = "index-damaged"
+
+
+class IndexMismatch(IndexProblem):
+    code = "index-mismatch"
+    default_next_step = (
+        "Nothing to do: the index is being repaired; search again in a moment, or run `memoryd rebuild`."
+    )
+
+
+class ModelError(MemorydError):
+    code = "model-error"
+    default_next_step = "Keyword search works without the model; run `memoryd doctor` to see what is wrong with it."
+
+
+class ModelFilesWrong(ModelError):
+    code = "model-files-wrong"
+    default_next_step = "Reinstall memoryd: the embedding model's files are missing or are not the expected ones."
+
+
+class ModelUnavailable(ModelError):
+    code = "model-unavailable"
+
+
+class TextPoisoned(ModelError):
+    code = "text-poisoned"
+    default_next_step = "This text ended the model's process twice; it stays findable by keyword."
+
+
+class WireError(MemorydError):
+    code = "wire-error"
+    default_next_step = "Run `memoryd status`."
+
+
+class DaemonUnavailable(WireError):
+    code = "daemon-unavailable"
+    default_next_step = "Run `memoryd start` and read the log that the message names."
+
+
+class WireMismatch(WireError):
+    code = "wire-mismatch"
+    default_next_step = "Run `memoryd stop`: the next call starts a daemon of the installed version."
+
+
+class ShuttingDown(WireError):
+    code = "shutting-down"
+    default_next_step = "Call again: a fresh daemon answers."

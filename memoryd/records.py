@@ -1,0 +1,203 @@
+"""What is said between the rooms: plain, immutable data without behaviour of any room.
+
+Record shapes that lie in packs are documented in docs/formats.md; here they are typed for Python.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+GLOBAL_SCOPE = "global"
+VAULT_SOURCE = "vault"
+
+Kind = Literal["memory", "document", "code"]
+Status = Literal["in_force", "superseded", "archived"]
+MEMORY_TYPES = ("fact", "decision", "lesson", "preference", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEvent:
+    """One `document` record: content seen at, or gone from, a (source, path). `seq` is 0 before commit."""
+
+    source: str
+    path: bytes
+    scope: str
+    kind: Kind
+    event: Literal["seen", "gone"]
+    address: str | None
+    size: int
+    exec: bool = False
+    tags: tuple[str, ...] = ()
+    observed: str = ""
+    title: str = ""
+    seq: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Canonical-JSON-ready form (without seq, which the store assigns)."""
+        shown: dict[str, Any] = {
+            "v": 1,
+            "source": self.source,
+            "path": encode_path(self.path),
+            "scope": self.scope,
+            "kind": self.kind,
+            "event": self.event,
+            "address": self.address,
+            "size": self.size,
+            "exec": self.exec,
+            "tags": list(self.tags),
+            "observed": self.observed,
+        }
+        if self.title:
+            shown["title"] = self.title
+        return shown
+
+    @staticmethod
+    def from_json(data: dict[str, Any], seq: int) -> DocumentEvent:
+        """Read a record back; unknown fields are ignored (a later version may add some)."""
+        return DocumentEvent(
+            source=data["source"],
+            path=decode_path(data["path"]),
+            scope=data["scope"],
+            kind=data["kind"],
+            event=data["event"],
+            address=data["address"],
+            size=data["size"],
+            exec=data["exec"],
+            tags=tuple(data["tags"]),
+            observed=data["observed"],
+            title=data.get("title", ""),
+            seq=seq,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRecord:
+    """One `scope` record: a project that was seen, with the name and place people know it by."""
+
+    id: str
+    name: str
+    remote: str | None
+    root: str | None
+    seq: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Canonical-JSON-ready form (without seq)."""
+        return {"v": 1, "id": self.id, "name": self.name, "remote": self.remote, "root": self.root}
+
+    @staticmethod
+    def from_json(data: dict[str, Any], seq: int) -> ScopeRecord:
+        """Read a record back."""
+        return ScopeRecord(id=data["id"], name=data["name"], remote=data["remote"], root=data["root"], seq=seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of one document that is embedded and ranked.
+
+    `start`/`end` are byte offsets into the stored bytes, `line_start`/`line_end` 1-based and inclusive, `text` is
+    what stands there (decoded), `heading` the path of headings (or the enclosing definitions) above it.
+    """
+
+    text: str
+    start: int
+    end: int
+    line_start: int
+    line_end: int
+    heading: tuple[str, ...] = ()
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedPassage:
+    """A passage as catalog and indexes know it: `id` is a UUID text, `text_sha256` names `embed_text`."""
+
+    id: str
+    document_id: str
+    passage: Passage
+    embed_text: str
+    text_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFields:
+    """The frontmatter of one memory file, plus its body."""
+
+    id: str
+    fact: str
+    seq: int
+    type: str
+    title: str
+    scope: str
+    status: Status
+    created: str
+    updated: str
+    tags: tuple[str, ...] = ()
+    key: str | None = None
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    archive_reason: str | None = None
+    citations: tuple[str, ...] = ()
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a search may see; applied inside each index query. Empty tuples of kinds/types mean no restriction.
+
+    `path_prefix` is `label/` or `label/folder/` (ends with a slash) and matches a document's ancestor list.
+    """
+
+    scopes: tuple[str, ...]
+    statuses: tuple[str, ...] = ("in_force",)
+    kinds: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    path_prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LegHit:
+    """One passage (or whole document, then `passage_id` is empty) found by one leg, best first in its list."""
+
+    document_id: str
+    passage_id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a check found: `where` is a path or address, `remedy` the user's next step."""
+
+    code: str
+    where: str
+    message: str
+    remedy: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def encode_path(path: bytes) -> str | dict[str, str]:
+    """A path in a record: its text where it is UTF-8, else `{"base64": ...}`."""
+    try:
+        return path.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(path).decode("ascii")}
+
+
+def decode_path(value: str | dict[str, str]) -> bytes:
+    """Inverse of `encode_path`."""
+    return value.encode("utf-8") if isinstance(value, str) else base64.b64decode(value["base64"], validate=True)
+
+
+def shown_path(path: bytes) -> str:
+    """A path for people and JSON: valid UTF-8 whatever the bytes are."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def ancestors(source: str, path: bytes) -> list[str]:
+    """[`label/`, `label/a/`, ...]: the folders above a document, for exact-match prefix filters."""
+    parts = shown_path(path).split("/")[:-1]
+    found = [f"{source}/"]
+    for part in parts:
+        found.append(f"{found[-1]}{part}/")
+    return found

@@ -1,0 +1,1 @@
+"""memproxy: the stdio end of memoryd. Importing this package loads nothing else."""
