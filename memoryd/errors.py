@@ -20,6 +20,7 @@
         HomeBusy                home-busy
         FormatDamaged           format-damaged
         FormatUnsupported       format-unsupported
+        DatabaseDamaged         database-damaged
       StoreError              store-error
         ContentDamaged          content-damaged
         StorePoisoned           store-poisoned
@@ -169,6 +170,11 @@ class FormatDamaged(HomeError):
 class FormatUnsupported(HomeError):
     code = "format-unsupported"
     default_next_step = "Open this home with the memoryd version that wrote it, or upgrade memoryd."
+
+
+class DatabaseDamaged(HomeError):
+    code = "database-damaged"
+    default_next_step = "Restart memoryd: the damaged file is set aside and made again from the store and the vault."
 
 
 class StoreError(MemorydError):

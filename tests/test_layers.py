@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUND = ["errors", "records", "digest", "files", "runtime", "config"]
 ROOMS: dict[str, list[str]] = {
     "store": ["format", "chunker", "pack", "chunkindex", "manifest", "merkle", "chunkstore"],
-    "catalog": ["db", "scopes", "documents", "memories", "passages", "jobs", "state"],
+    "catalog": ["schema", "journal", "db", "scopes", "documents", "memories", "passages", "jobs", "state"],
     "sources": ["entry", "git", "vault", "projects", "ignore", "corpora"],
     "extract": ["text", "symbols", "passages"],
     "models": ["identity", "frames", "host", "embedded", "child"],
