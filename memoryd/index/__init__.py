@@ -1,0 +1,1 @@
+"""See tests/test_layers.py for what may be imported here."""

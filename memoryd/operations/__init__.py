@@ -1,0 +1,1 @@
+"""What memoryd does, in terms of all rooms below."""

@@ -1,0 +1,177 @@
+"""What belongs to one opened home, and in which order is it opened and closed?
+
+The composition root: daemon, CLI, evaluation and tests all work on a `Home`. The caller owns the home's lock
+(`operations.owner`) before it opens one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memoryd.catalog.db import Database, open_catalog
+from memoryd.catalog.documents import Documents
+from memoryd.catalog.jobs import Jobs
+from memoryd.catalog.memories import Memories
+from memoryd.catalog.passages import Passages
+from memoryd.catalog.scopes import Scopes
+from memoryd.catalog.state import State
+from memoryd.config import Config, LoadedConfig, config_path, load_config
+from memoryd.errors import HomeError
+from memoryd.extract.passages import PASSAGE_SCHEMA
+from memoryd.files import Files
+from memoryd.index.analysis import ANALYSIS_VERSION
+from memoryd.index.embeddings import EmbeddingCache
+from memoryd.index.generations import Generation, Generations, IndexIdentity
+from memoryd.models.host import ModelHost
+from memoryd.records import MemoryFields
+from memoryd.sources import corpora
+from memoryd.sources.git import Git
+from memoryd.sources.vault import Vault
+from memoryd.store.chunkstore import ChunkStore
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the directory a session started in (decides its project) and the client's name."""
+
+    directory: str | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A vault file that was committed and still waits for its place in packs and catalog."""
+
+    path: bytes
+    fields: MemoryFields
+    commit: str
+
+
+@dataclass
+class Home:
+    """Everything open. The two lanes order writes: nobody waits for one while holding the other."""
+
+    root: Path
+    loaded: LoadedConfig
+    files: Files
+    clock: Callable[[], float]
+    store: ChunkStore
+    catalog: Database
+    state: State
+    vault: Vault
+    host: ModelHost
+    cache: EmbeddingCache
+    generations: Generations
+    scopes: Scopes
+    documents: Documents
+    memories: Memories
+    passages: Passages
+    jobs: Jobs
+    generation: Generation | None = None
+    vault_lane: threading.Lock = field(default_factory=threading.Lock)
+    store_lane: threading.Lock = field(default_factory=threading.Lock)
+    index_lane: threading.Lock = field(default_factory=threading.Lock)
+    fresh: deque[Fresh] = field(default_factory=deque)
+    work: threading.Event = field(default_factory=threading.Event)
+    notices: dict[str, str] = field(default_factory=dict)
+    """What a person should know and no call reports (by topic): a view set aside, a root that could not be read."""
+    vault_seen: dict[bytes, object] = field(default_factory=dict)
+    heal: set[str] = field(default_factory=set)
+    """Legs (`lexical`, `vectors`) whose counts were found wrong and that wait for their repair."""
+
+    @property
+    def config(self) -> Config:
+        """The settings this home was opened with."""
+        return self.loaded.config
+
+    def close(self) -> None:
+        """Close everything in reverse order of opening; safe to call once, whatever failed before."""
+        self.host.close()
+        if self.generation is not None:
+            self.generation.close()
+        self.cache.close()
+        self.state.close()
+        self.catalog.close()
+        self.store.close()
+
+
+def open_home(
+    root: Path,
+    *,
+    environment: Mapping[str, str],
+    files: Files | None = None,
+    clock: Callable[[], float] = time.time,
+    cache_path: Path | None = None,
+) -> Home:
+    """Open every room of a home; nothing is recovered yet (`operations.recover.recover`).
+
+    `cache_path` places the embedding cache elsewhere (evaluation keeps one per user).
+    Raises ConfigError, HomeError, StoreError, VaultError and their kinds.
+    """
+    files = files or Files()
+    loaded = load_config(config_path(root, environment))
+    config = loaded.config
+    corpora.validate(config.corpora)
+    make_directories(root, files)
+    store = ChunkStore.open(root, files=files, sizes=config.store, clock=clock)
+    vault_path = Path(config.vault.path).expanduser() if config.vault.path else root / "vault"
+    git = Git(vault_path, timeout=config.vault.git_timeout_seconds, files=files)
+    vault = Vault(vault_path, git, files)
+    vault.ensure()
+    catalog = open_catalog(root / "catalog.db")
+    state = State(root / "state.db")
+    host = ModelHost(
+        threads=config.model.threads,
+        idle_seconds=config.model.idle_seconds,
+        log=root / "log" / "model.log",
+        clock=time.monotonic,
+    )
+    home = Home(
+        root=root,
+        loaded=loaded,
+        files=files,
+        clock=clock,
+        store=store,
+        catalog=catalog,
+        state=state,
+        vault=vault,
+        host=host,
+        cache=EmbeddingCache(cache_path or root / "embeddings.db"),
+        generations=Generations(root / "indexes", files),
+        scopes=Scopes(catalog),
+        documents=Documents(catalog),
+        memories=Memories(catalog),
+        passages=Passages(catalog),
+        jobs=Jobs(catalog),
+    )
+    if catalog.recreated:
+        home.notices["catalog"] = "catalog.db was damaged: it was set aside and is being rebuilt from the packs."
+    return home
+
+
+def make_directories(root: Path, files: Files) -> None:
+    """The home's own folders, for this user only. Raises HomeError where that cannot be."""
+    try:
+        for folder in (root, root / "run", root / "log", root / "indexes"):
+            files.mkdir(folder, owner="home")
+            folder.chmod(0o700)
+    except OSError as error:
+        raise HomeError(f"{root} cannot be used as a home: {error.strerror}.", path=str(root)) from error
+
+
+def index_identity(home: Home) -> IndexIdentity:
+    """What makes two indexes the same: model, analysers, passage schema."""
+    model = home.host.identity
+    return IndexIdentity(model=model.fingerprint, dims=model.dims, analysis=ANALYSIS_VERSION, passages=PASSAGE_SCHEMA)
+
+
+def timestamp(home: Home) -> str:
+    """Now, in UTC, as ISO 8601 with microseconds: what `created`, `updated` and `observed` hold."""
+    seconds = home.clock()
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds * 1_000_000) % 1_000_000:06d}Z"

@@ -1,0 +1,280 @@
+"""How does content that was seen become durable (packs) and known (catalog)?
+
+One road for memories, hand edits and corpora: bytes and a document record go into one pack, then the catalog follows.
+The catalog is a view, so `replay` can make it again from the packs alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from sqlite3 import Connection
+
+from memoryd.digest import document_id
+from memoryd.errors import StoreError, VaultFileInvalid
+from memoryd.extract.passages import Extracted, extract, identify
+from memoryd.operations.home import Home, timestamp
+from memoryd.records import (
+    GLOBAL_SCOPE,
+    VAULT_SOURCE,
+    DocumentEvent,
+    IndexedPassage,
+    Kind,
+    MemoryFields,
+    ScopeRecord,
+    Status,
+    shown_path,
+)
+from memoryd.sources import entry
+
+APPLIED = "applied_seq"
+GROUP_BYTES = 32 << 20
+GROUP_DOCUMENTS = 2000
+REPLAY_BATCH = 500
+_SCOPE = re.compile(r"global|p-[a-z0-9-]+-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A document as it was just read; `data` None means that it is gone."""
+
+    source: str
+    path: bytes
+    scope: str
+    kind: Kind
+    data: bytes | None
+    exec: bool = False
+    tags: tuple[str, ...] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """What the catalog keeps of one event, derived from the bytes alone."""
+
+    event: DocumentEvent
+    title: str = ""
+    type: str = ""
+    status: Status = "in_force"
+    extractor: str = ""
+    encoding: str = "utf-8"
+    problem: str | None = None
+    memory: MemoryFields | None = None
+    passages: tuple[IndexedPassage, ...] = ()
+
+
+def valid_scope(text: str) -> bool:
+    """Whether a text has the form of a scope id."""
+    return _SCOPE.fullmatch(text) is not None
+
+
+def store_documents(home: Home, seen: Iterable[Seen], progress: Callable[[int], None] = lambda _n: None) -> int:
+    """Make documents durable and known, in groups; returns how many. The caller holds no lane.
+
+    Raises StoreError kinds; groups committed before the error stay.
+    """
+    done = 0
+    for batch in _grouped(seen):
+        with home.store_lane:
+            _store_group(home, batch)
+        done += len(batch)
+        progress(done)
+    home.work.set()
+    return done
+
+
+def _grouped(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
+    batch: list[Seen] = []
+    size = 0
+    for one in seen:
+        batch.append(one)
+        size += len(one.data or b"")
+        if size >= GROUP_BYTES or len(batch) >= GROUP_DOCUMENTS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _store_group(home: Home, batch: list[Seen]) -> None:
+    group = home.store.group()
+    observed = timestamp(home)
+    new_scopes = _unknown_scopes(home, (one.scope for one in batch))
+    for scope in new_scopes:
+        group.record("scope", scope.to_json())
+    events = []
+    for one in batch:
+        address = group.add(one.data) if one.data is not None else None
+        event = _event(one, address, observed)
+        group.record("document", event.to_json())
+        events.append(event)
+    seqs = group.commit()
+    numbered = [replace(event, seq=seq) for event, seq in zip(events, seqs[len(new_scopes) :], strict=True)]
+    analysed = [analyse(event, one.data) for event, one in zip(numbered, batch, strict=True)]
+    with home.catalog.write() as tx:
+        for scope, seq in zip(new_scopes, seqs, strict=False):
+            home.scopes.apply(tx, replace(scope, seq=seq))
+        _apply(home, tx, analysed)
+        home.catalog.set_meta(tx, APPLIED, str(seqs[-1]))
+
+
+def _event(one: Seen, address: str | None, observed: str) -> DocumentEvent:
+    return DocumentEvent(
+        source=one.source,
+        path=one.path,
+        scope=one.scope,
+        kind=one.kind,
+        event="gone" if address is None else "seen",
+        address=address,
+        size=len(one.data or b""),
+        exec=one.exec,
+        tags=one.tags,
+        observed=observed,
+        title=one.title,
+    )
+
+
+def _unknown_scopes(home: Home, scopes: Iterable[str]) -> list[ScopeRecord]:
+    """Records for scopes met in documents that nobody registered (a vault copied from elsewhere)."""
+    missing = {scope for scope in scopes if scope != GLOBAL_SCOPE and not home.scopes.exists(scope)}
+    return [ScopeRecord(id=scope, name=scope[2:-9], remote=None, root=None) for scope in sorted(missing)]
+
+
+def register_scope(home: Home, record: ScopeRecord) -> None:
+    """Record a project once (or again when its name, remote or root changed)."""
+    known = home.scopes.get(record.id)
+    if known is not None and replace(known, seq=0) == record:
+        return
+    with home.store_lane:
+        group = home.store.group()
+        group.record("scope", record.to_json())
+        (seq,) = group.commit()
+        with home.catalog.write() as tx:
+            home.scopes.apply(tx, replace(record, seq=seq))
+            home.catalog.set_meta(tx, APPLIED, str(seq))
+
+
+def analyse(event: DocumentEvent, data: bytes | None) -> Analysed:
+    """Everything the catalog needs of one event; pure, so that a rebuild gives the same."""
+    if data is None:
+        return Analysed(event)
+    document = document_id(event.source, event.path)
+    if event.kind == "memory":
+        return _analyse_memory(event, document, data)
+    return _from_extract(event, document, extract(shown_path(event.path), data, title=event.title))
+
+
+def _analyse_memory(event: DocumentEvent, document: str, data: bytes) -> Analysed:
+    try:
+        parsed = entry.parse(data)
+    except VaultFileInvalid as error:
+        # a faulty file stays findable by its words, and every status names it until a person mends it
+        plain = _from_extract(event, document, extract(shown_path(event.path), data))
+        return replace(plain, problem=error.message)
+    fields = parsed.fields
+    found = extract(shown_path(event.path), data, body_start=parsed.body_start, title=fields.title)
+    plain = _from_extract(event, document, found)
+    return replace(plain, title=fields.title, type=fields.type, status=fields.status, memory=fields)
+
+
+def _from_extract(event: DocumentEvent, document: str, found: Extracted) -> Analysed:
+    return Analysed(
+        event,
+        title=found.title,
+        extractor=found.extractor,
+        encoding=found.encoding,
+        problem=found.problem,
+        passages=identify(document, found.title, found.passages),
+    )
+
+
+def _apply(home: Home, tx: Connection, analysed: Sequence[Analysed]) -> None:
+    for one in analysed:
+        event = one.event
+        document = document_id(event.source, event.path)
+        home.documents.apply(
+            tx,
+            event,
+            title=one.title,
+            type=one.type,
+            status=one.status,
+            extractor=one.extractor,
+            encoding=one.encoding,
+            problem=one.problem,
+        )
+        if one.passages:
+            home.passages.replace(tx, document, list(one.passages))
+        else:
+            home.passages.remove(tx, document)
+        if one.memory is not None and event.address is not None:
+            home.memories.apply(tx, document, one.memory, address=event.address, path=event.path)
+        else:
+            home.memories.remove(tx, document)
+
+
+def replay(home: Home, *, stop: Callable[[], bool] = lambda: False) -> int:
+    """Bring the catalog up to the packs' records; returns how many records were applied."""
+    after = int(home.catalog.meta(APPLIED) or 0)
+    applied = 0
+    batch = []
+    for record in home.store.records(after):
+        batch.append(record)
+        if len(batch) == REPLAY_BATCH:
+            applied += _replay_batch(home, batch)
+            batch = []
+            if stop():
+                return applied
+    return applied + (_replay_batch(home, batch) if batch else 0)
+
+
+def _replay_batch(home: Home, batch: list) -> int:  # type: ignore[type-arg]
+    events = [DocumentEvent.from_json(r.data, r.seq) for r in batch if r.kind == "document"]
+    last = {(event.source, event.path): event.seq for event in events}
+    analysed = []
+    for event in events:
+        newest = last[event.source, event.path] == event.seq
+        analysed.append(_reread(home, event) if newest else Analysed(event))
+    with home.catalog.write() as tx:
+        for record in batch:
+            if record.kind == "scope":
+                home.scopes.apply(tx, ScopeRecord.from_json(record.data, record.seq))
+        _apply(home, tx, analysed)
+        home.catalog.set_meta(tx, APPLIED, str(batch[-1].seq))
+    return len(batch)
+
+
+def _reread(home: Home, event: DocumentEvent) -> Analysed:
+    if event.address is None:
+        return Analysed(event)
+    try:
+        return analyse(event, home.store.read(event.address))
+    except StoreError as error:
+        return Analysed(event, problem=error.message)
+
+
+def vault_seen(path: bytes, data: bytes) -> Seen:
+    """A vault file as ingest takes it: its scope is the frontmatter's, else its folder's, else `global`."""
+    try:
+        scope = entry.parse(data).fields.scope
+    except VaultFileInvalid:
+        folder = shown_path(path).split("/")[0]
+        scope = folder if valid_scope(folder) else GLOBAL_SCOPE
+    return Seen(VAULT_SOURCE, path, scope, "memory", data)
+
+
+def drain_fresh(home: Home, *, wait: bool = True) -> int:
+    """Ingest memories that were committed a moment ago; without `wait` only if the store lane is free now."""
+    if not home.fresh or not home.store_lane.acquire(blocking=wait):
+        return 0
+    try:
+        waiting = list(home.fresh)
+        batch = [vault_seen(one.path, home.vault.read(one.path)) for one in waiting if home.vault.exists(one.path)]
+        if batch:
+            _store_group(home, batch)
+        for _ in waiting:
+            home.fresh.popleft()
+    finally:
+        home.store_lane.release()
+    home.work.set()
+    return len(batch)

@@ -1,0 +1,36 @@
+"""Which process owns a home?
+
+One kernel lock on `daemon.lock`, held for the owner's life; it is free the moment the owner dies, however it dies.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from memoryd.errors import HomeBusy, HomeError
+
+
+def own_home(root: Path, *, wait_seconds: float = 0.0) -> FileLock:
+    """Take the home's lock and write this pid into it for people. Raises HomeBusy, HomeError.
+
+    The caller keeps the returned lock and calls `release()` when everything is closed.
+    """
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = root.stat()
+    except OSError as error:
+        raise HomeError(f"The home {root} cannot be made: {error.strerror}.", path=str(root)) from error
+    if info.st_uid != os.getuid():
+        raise HomeError(f"The home {root} belongs to another user.", path=str(root))
+    lock = FileLock(root / "daemon.lock", timeout=wait_seconds, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise HomeBusy(f"Another process owns the home {root}.", path=str(root)) from error
+    except OSError as error:
+        raise HomeError(f"{root}/daemon.lock cannot be locked: {error.strerror}.", path=str(root)) from error
+    (root / "daemon.lock").write_text(f"{os.getpid()}\n")
+    return lock

@@ -1,0 +1,94 @@
+"""How is a change shown first and then done exactly as shown?
+
+A preview answers with a token: claims under an HMAC of a key that lives in the home, so a token survives a restart.
+It is bound to the plan, which holds the exact arguments and the state that the plan was made of. A token redeemed again
+gives the first answer again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from memoryd.digest import canonical_json, sha256_hex
+from memoryd.errors import HomeError, TokenInvalid
+from memoryd.files import Files
+from memoryd.operations.home import Home
+
+LIFETIME_SECONDS = 3600
+_LABEL = b"memoryd confirm token v1"
+
+
+def seal(home: Home, plan: dict[str, Any]) -> str:
+    """A token for this plan, valid for an hour."""
+    claims = canonical_json({"plan": plan_hash(plan), "expires": int(home.clock()) + LIFETIME_SECONDS})
+    return f"{_text(claims)}.{_text(_mac(home, claims))}"
+
+
+def plan_hash(plan: dict[str, Any]) -> str:
+    """What a token is bound to."""
+    return sha256_hex(canonical_json(plan))
+
+
+def first_answer(home: Home, token: str) -> dict[str, Any] | None:
+    """The answer this token was redeemed for before, if it was. Raises TokenInvalid for a token of another home."""
+    _claims(home, token)
+    kept = home.state.answer(sha256_hex(token.encode()))
+    return json.loads(kept) if kept is not None else None
+
+
+def redeem(home: Home, token: str, plan: dict[str, Any]) -> None:
+    """Check that the token is for exactly this plan and not too old. Raises TokenInvalid."""
+    claims = _claims(home, token)
+    if claims["expires"] < home.clock():
+        raise TokenInvalid("This confirm token is too old.")
+    if not hmac.compare_digest(claims["plan"], plan_hash(plan)):
+        raise TokenInvalid("This confirm token belongs to another plan: the arguments or the memory changed since.")
+
+
+def keep_answer(home: Home, token: str, answer: dict[str, Any]) -> None:
+    """Remember what a token was redeemed for."""
+    home.state.keep_answer(sha256_hex(token.encode()), json.dumps(answer, ensure_ascii=False), home.clock())
+
+
+def _claims(home: Home, token: str) -> dict[str, Any]:
+    first, _, second = token.partition(".")
+    try:
+        claims, mac = _bytes(first), _bytes(second)
+    except ValueError as error:
+        raise TokenInvalid("This is not a confirm token.") from error
+    if not hmac.compare_digest(mac, _mac(home, claims)):
+        raise TokenInvalid("This is not a confirm token of this home.")
+    data: dict[str, Any] = json.loads(claims)
+    return data
+
+
+def _mac(home: Home, claims: bytes) -> bytes:
+    key = hmac.new(seal_key(home.root, home.files), _LABEL, sha256).digest()
+    return hmac.new(key, claims, sha256).digest()
+
+
+def seal_key(root: Path, files: Files) -> bytes:
+    """The home's persistent secret (32 random bytes, mode 0600), made at first use."""
+    path = root / "seal.key"
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        key = os.urandom(32)
+        files.replace(path, key, owner="seal")
+    if len(key) != 32:
+        raise HomeError(f"{path} is damaged: it must hold 32 bytes.", next_step="Remove it; open plans are void then.")
+    return key
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))

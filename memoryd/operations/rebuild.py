@@ -1,0 +1,90 @@
+"""How are all views made again from packs and vault alone?
+
+The old generation serves until the new one holds everything and its counts agree; then one pointer moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from memoryd.errors import IndexMismatch
+from memoryd.index.generations import Generation
+from memoryd.operations import indexing, ingest, reconcile
+from memoryd.operations.home import Home, index_identity
+
+Progress = Callable[[int, int, str], None]
+
+
+def rebuild(
+    home: Home,
+    *,
+    progress: Progress = lambda _done, _total, _note: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Catalog from the packs, then a new generation, then the check; returns counts. Stopping leaves the old one.
+
+    Raises StoreError kinds and IndexMismatch where the new generation's counts do not agree with the catalog.
+    """
+    progress(0, 0, "catalog from packs")
+    replayed = refresh_catalog(home, stop)
+    vault = reconcile.reconcile_vault(home)
+    generation = home.generations.create(index_identity(home))
+    try:
+        _fill(home, generation, progress, stop)
+        if stop():
+            generation.close()
+            return {"stopped": True, "records": replayed}
+        _require_counts(home, generation)
+    except BaseException:
+        generation.close()
+        raise
+    swap(home, generation)
+    return {
+        "stopped": False,
+        "records": replayed,
+        "vault": vault,
+        "documents": home.documents.live_count(),
+        "passages": home.passages.count(),
+        "generation": generation.number,
+    }
+
+
+def refresh_catalog(home: Home, stop: Callable[[], bool]) -> int:
+    """Derive the catalog again from every record; answers go on from the rows that are there."""
+    with home.store_lane:
+        home.store.rebuild_index()
+        with home.catalog.write() as tx:
+            home.catalog.set_meta(tx, ingest.APPLIED, "0")
+        return ingest.replay(home, stop=stop)
+
+
+def _fill(home: Home, generation: Generation, progress: Progress, stop: Callable[[], bool]) -> None:
+    while not stop():
+        total = home.documents.live_count()
+        left = indexing.pending(home, generation)
+        progress(max(0, total - left), total, "indexing")
+        if not indexing.step(home, generation, stop):
+            return
+
+
+def _require_counts(home: Home, generation: Generation) -> None:
+    mismatches = generation.mismatches()
+    if mismatches:
+        raise next(iter(mismatches.values()))
+    mark = generation.watermark
+    expected = home.passages.count() - len(home.host.poisoned())
+    if mark.vector_seq == home.documents.last_seq() and mark.vector_count != expected:
+        raise IndexMismatch(f"The new generation holds {mark.vector_count} of {expected} passages.", leg="vectors")
+
+
+def swap(home: Home, generation: Generation) -> None:
+    """Serve `generation` from now on and remove the others."""
+    with home.index_lane:
+        home.generations.publish(generation)
+        old, home.generation = home.generation, generation
+        home.heal.clear()
+        if old is not None:
+            old.close()
+        home.generations.collect()
+    home.work.set()

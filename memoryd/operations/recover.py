@@ -1,0 +1,46 @@
+"""What must happen between opening a home and serving it?
+
+In order: packs into the catalog, interrupted memory writes rolled forward or undone, the vault's working tree against
+what was last seen, then the current index generation. Everything here may be interrupted and simply runs again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memoryd.operations.home import Home, index_identity
+from memoryd.operations.ingest import replay
+from memoryd.operations.reconcile import reconcile_vault
+
+
+def recover(home: Home) -> dict[str, Any]:
+    """Make a freshly opened home serve-ready; returns what was done. Raises StoreError, VaultError kinds."""
+    home.jobs.abandon_running()
+    replayed = replay(home)
+    intents = settle_intents(home)
+    vault = reconcile_vault(home)
+    open_generation(home)
+    return {"replayed": replayed, "intents": intents, "vault": vault}
+
+
+def settle_intents(home: Home) -> dict[str, int]:
+    """Finish or undo each memory write that a crash interrupted."""
+    done = {"forward": 0, "undone": 0}
+    with home.vault_lane:
+        for intent in home.state.intents():
+            home.vault.remove_stale_lock(intent.pid, intent.started)
+            done[home.vault.settle(intent.path, intent.sha256)] += 1
+            home.state.drop_intent(intent.id)
+    return done
+
+
+def open_generation(home: Home) -> None:
+    """Open the current generation, or begin an empty one that the indexing loop fills (its backlog is told)."""
+    identity = index_identity(home)
+    current = home.generations.open_current(identity)
+    if current is None:
+        current = home.generations.create(identity)
+        home.generations.publish(current)
+        home.generations.collect()
+    home.generation = current
+    home.work.set()

@@ -1,0 +1,168 @@
+"""How does a corpus become documents, and what keeps a bad scan from losing any?
+
+Incremental by content: every file is read and hashed, only changed ones are stored. Nothing is removed below a place
+that could not be read, from a root that is suddenly empty, or while the configuration differs from the one in force.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from memoryd.config import CorpusConfig
+from memoryd.digest import address_of
+from memoryd.errors import ConfigError, CorpusError, NotFound
+from memoryd.operations.home import Home
+from memoryd.operations.ingest import Seen, store_documents, valid_scope
+from memoryd.records import Finding, Kind, shown_path
+from memoryd.sources import corpora
+
+Progress = Callable[[int, int, str], None]
+CODE_SUFFIXES = corpora.CODE_SUFFIXES
+
+
+def scan_corpora(
+    home: Home,
+    labels: list[str] | None = None,
+    *,
+    dry_run: bool = False,
+    progress: Progress = lambda _done, _total, _note: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Scan the named corpora (all when None); returns one report a label and what is missing overall.
+
+    Raises NotFound for an unknown label. A root that cannot be read is reported, the other corpora go on.
+    """
+    chosen = _chosen(home, labels)
+    changed = home.loaded.file_differs()
+    reports = {}
+    for corpus in chosen:
+        if stop():
+            break
+        reports[corpus.label] = _scan_one(home, corpus, dry_run, changed, progress, stop)
+    report: dict[str, Any] = {"dry_run": dry_run, "corpora": reports}
+    if changed:
+        report["config_differs"] = "config.json changed since the daemon started: no entry was removed; restart it."
+    return report
+
+
+def _chosen(home: Home, labels: list[str] | None) -> list[CorpusConfig]:
+    by_label = {corpus.label: corpus for corpus in home.config.corpora}
+    for label in labels or []:
+        if label not in by_label:
+            raise NotFound(f"No corpus is labelled {label!r}.", next_step="Run `memoryd corpus list`.", label=label)
+    chosen = [by_label[label] for label in labels] if labels else list(home.config.corpora)
+    for corpus in chosen:
+        if not valid_scope(corpus.scope):
+            raise ConfigError(f"corpora.{corpus.label}.scope {corpus.scope!r} is neither `global` nor a project id.")
+    return chosen
+
+
+def _scan_one(
+    home: Home, corpus: CorpusConfig, dry_run: bool, keep_all: bool, progress: Progress, stop: Callable[[], bool]
+) -> dict[str, Any]:
+    known = {row.path: row for row in home.documents.current(corpus.label)}
+    report: dict[str, Any] = {"files": 0, "added": 0, "changed": 0, "unchanged": 0, "removed": 0, "problems": []}
+    try:
+        walk = corpora.walk(corpus, known=len(known), file_limit=home.config.limits.file_bytes)
+    except CorpusError as error:
+        report["problems"].append(error.to_dict())
+        home.notices[f"corpus/{corpus.label}"] = error.message
+        return report
+    report["files"] = len(walk.files)
+    report["folders"] = dict(Counter(_top_folder(file.path) for file in walk.files))
+    problems = list(walk.problems)
+    if dry_run:
+        report["problems"] = [_shown(problem) for problem in problems]
+        return report
+    unread = list(walk.unread)
+    store_documents(home, _changed(home, corpus, walk.files, known, report, problems, unread, progress, stop))
+    listed = {file.path for file in walk.files}
+    gone = [path for path in known if path not in listed and not _below(path, unread)]
+    if not keep_all and walk.complete and not stop():
+        store_documents(home, (Seen(corpus.label, p, known[p].scope, known[p].kind, None) for p in gone))
+        report["removed"] = len(gone)
+    report["problems"] = [_shown(problem) for problem in problems]
+    _note(home, corpus.label, problems)
+    return report
+
+
+def _changed(
+    home: Home,
+    corpus: CorpusConfig,
+    files: list[corpora.CorpusFile],
+    known: dict[bytes, Any],
+    report: dict[str, Any],
+    problems: list[Finding],
+    unread: list[bytes],
+    progress: Progress,
+    stop: Callable[[], bool],
+) -> Iterator[Seen]:
+    for number, file in enumerate(files, 1):
+        if stop():
+            return
+        if number % 200 == 0 or number == len(files):
+            progress(number, len(files), corpus.label)
+        try:
+            data = corpora.read_file(corpus, file.path)
+        except OSError as error:
+            unread.append(file.path)
+            where = f"{corpus.label}/{shown_path(file.path)}"
+            problems.append(
+                Finding("file-unreadable", where, error.strerror or "gone", "Make it readable, scan again.")
+            )
+            continue
+        row = known.get(file.path)
+        kind = kind_of(file.path)
+        if row is not None and row.address == address_of(data) and (row.scope, row.kind) == (corpus.scope, kind):
+            report["unchanged"] += 1
+            continue
+        report["added" if row is None else "changed"] += 1
+        yield Seen(corpus.label, file.path, corpus.scope, kind, data, exec=file.exec)
+
+
+def kind_of(path: bytes) -> Kind:
+    """`code` for source files of known languages, else `document`."""
+    return "code" if path.lower().endswith(CODE_SUFFIXES) else "document"
+
+
+def _below(path: bytes, prefixes: list[bytes]) -> bool:
+    return any(not prefix or path == prefix or path.startswith(prefix.rstrip(b"/") + b"/") for prefix in prefixes)
+
+
+def _top_folder(path: bytes) -> str:
+    first, _, rest = path.partition(b"/")
+    return shown_path(first) + "/" if rest else "./"
+
+
+def _shown(problem: Finding) -> dict[str, Any]:
+    return {"code": problem.code, "where": problem.where, "message": problem.message, "remedy": problem.remedy}
+
+
+def _note(home: Home, label: str, problems: list[Finding]) -> None:
+    topic = f"corpus/{label}"
+    if problems:
+        home.notices[topic] = (
+            f"{len(problems)} problem(s) at the last scan, first: {problems[0].where}: {problems[0].message}"
+        )
+    else:
+        home.notices.pop(topic, None)
+
+
+def listed(home: Home) -> list[dict[str, Any]]:
+    """The configured corpora with what the catalog holds of each."""
+    found = []
+    for corpus in home.config.corpora:
+        rows = list(home.documents.current(corpus.label))
+        found.append(
+            {
+                "label": corpus.label,
+                "path": corpus.path,
+                "scope": corpus.scope,
+                "code": corpus.code,
+                "documents": len(rows),
+                "problem": home.notices.get(f"corpus/{corpus.label}"),
+            }
+        )
+    return found
