@@ -70,8 +70,11 @@ def document_id(source: str, path: bytes) -> str:
 
 def passage_id(document: str, text_sha256: str, occurrence: int) -> str:
     """The UUID (as text) of the `occurrence`-th passage with this text in one document."""
-    raw = hashlib.sha256(f"passage\0{document}\0{text_sha256}\0{occurrence}".encode()).digest()
-    return str(uuid.UUID(bytes=raw[:16], version=8))
+    raw = bytearray(hashlib.sha256(f"passage\0{document}\0{text_sha256}\0{occurrence}".encode()).digest()[:16])
+    # Version 8 (own scheme) by hand: uuid.UUID(version=8) is refused before Python 3.14.
+    raw[6] = raw[6] & 0x0F | 0x80
+    raw[8] = raw[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(raw)))
 
 
 def memory_id(*, scope: str, type: str, key: str | None, content: str, supersedes: str | None) -> str:
