@@ -37,6 +37,7 @@ ROOMS: dict[str, list[str]] = {
         "rebuild",
         "check",
         "health",
+        "doctor",
         "evaluate",
     ],
     "server": ["transport", "tools", "sessions", "web", "lanes", "daemon"],
@@ -45,7 +46,7 @@ ROOMS: dict[str, list[str]] = {
 ISLANDS = {"store", "catalog", "sources", "extract", "models", "index"}
 """These never import each other."""
 ABOVE = {"search": ISLANDS, "operations": ISLANDS | {"search"}, "server": {"operations"}}
-TOP = ["cli", "__main__"]
+TOP = ["client", "starting", "show", "shell", "cli_corpora", "cli_care", "cli", "__main__"]
 
 FOREIGN: dict[str, set[str]] = {
     "pydantic": {"memoryd/config.py"},
@@ -66,8 +67,8 @@ FOREIGN: dict[str, set[str]] = {
     "uvicorn": {"memoryd/server/daemon.py"},
     "prometheus_client": {"memoryd/server/web.py"},
     "anyio": {f"memoryd/server/{name}.py" for name in ROOMS["server"]},
-    "click": {"memoryd/cli.py"},
-    "rich": {"memoryd/cli.py"},
+    "click": {f"memoryd/{name}.py" for name in ("shell", "cli_corpora", "cli_care", "cli")},
+    "rich": {"memoryd/show.py"},
 }
 LONG_FILES: dict[str, str] = {}
 """Files over 400 lines, each with its reason."""
@@ -99,10 +100,10 @@ def place(path: Path) -> tuple[str, str]:
 
 
 def allowed(room: str, name: str, target_room: str, target: str) -> bool:
+    if target_room == "top":
+        return room == "top" and TOP.index(target) < TOP.index(name)
     if room == "top":
         return True
-    if target_room == "top":
-        return False
     if target_room == "ground":
         return room != "ground" or GROUND.index(target) < GROUND.index(name)
     if room == target_room:
@@ -127,8 +128,7 @@ def test_arrows_go_down_only(path: Path):
     room, name = place(path)
     for dotted in imports(path):
         parts = dotted.split(".")
-        if parts[0] == "memproxy":
-            raise AssertionError(f"{path} imports memproxy")
+        assert parts[0] != "memproxy" or (room, name) == ("top", "starting"), f"{path} imports memproxy"
         if parts[0] != "memoryd" or len(parts) < 2:
             continue
         if parts[1] in GROUND:

@@ -77,7 +77,7 @@ def _scan_one(
         report["problems"] = [_shown(problem) for problem in problems]
         return report
     unread = list(walk.unread)
-    store_documents(home, _changed(home, corpus, walk.files, known, report, problems, unread, progress, stop))
+    store_documents(home, _changed(corpus, walk.files, known, report, problems, unread, progress, stop))
     listed = {file.path for file in walk.files}
     gone = [path for path in known if path not in listed and not _below(path, unread)]
     if not keep_all and walk.complete and not stop():
@@ -89,7 +89,6 @@ def _scan_one(
 
 
 def _changed(
-    home: Home,
     corpus: CorpusConfig,
     files: list[corpora.CorpusFile],
     known: dict[bytes, Any],

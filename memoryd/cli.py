@@ -1,0 +1,226 @@
+"""What can a person or a script do with memoryd from a shell?
+
+Every command takes `--json`. Commands that need the daemon start it; `check`, `rebuild` and `doctor` also work without.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from memoryd.cli_care import check, config, doctor, evaluate, rebuild, skill
+from memoryd.cli_corpora import corpus, job
+from memoryd.errors import DaemonUnavailable, HomeBusy
+from memoryd.runtime import VERSION, home_directory
+from memoryd.shell import Context, Memoryd, emit, json_option, scope_option
+
+
+@click.group(cls=Memoryd, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--home", metavar="DIR", help="The home; default MEMORYD_HOME, else ~/.memoryd.")
+@click.version_option(VERSION, prog_name="memoryd")
+@click.pass_context
+def main(ctx: click.Context, home: str | None) -> None:
+    """Durable memory for coding agents: one daemon, one vault, one index for all sessions."""
+    ctx.obj = Context(home)
+
+
+@main.command()
+@click.option("--detach", is_flag=True, help="Go to the background once ready.")
+@click.option("--home", metavar="DIR", help="The home, as before the command.")
+@click.pass_obj
+def serve(context: Context, detach: bool, home: str | None) -> None:
+    """Run the daemon of this home (in the foreground unless --detach)."""
+    from memoryd.server.daemon import serve as run
+
+    raise SystemExit(run(home_directory(home, os.environ) if home else context.paths.home, detach=detach))
+
+
+@main.command()
+@json_option
+@click.pass_obj
+def start(context: Context, as_json: bool) -> None:
+    """Start the daemon if none runs."""
+    health = context.running().request("GET", "/healthz")
+    emit(health, as_json, lambda: click.echo(f"memoryd runs for {context.paths.home} (pid {health.get('pid')})."))
+
+
+@main.command()
+@json_option
+@click.pass_obj
+def stop(context: Context, as_json: bool) -> None:
+    """Stop the daemon; returns once its process is gone."""
+    try:
+        pid = int(context.client.request("GET", "/healthz", timeout=5)["pid"])
+        context.client.request("POST", "/api/drain", {})
+    except DaemonUnavailable:
+        emit({"stopped": False, "running": False}, as_json, lambda: click.echo("No daemon was running."))
+        return
+    gone = _wait_gone(context, pid)
+    emit(
+        {"stopped": gone, "pid": pid}, as_json, lambda: click.echo("Stopped." if gone else f"Process {pid} still runs.")
+    )
+    raise SystemExit(0 if gone else 1)
+
+
+def _wait_gone(context: Context, pid: int) -> bool:
+    """Wait for the lock's owner to end; after ten seconds ask it by signal, after fifteen give up."""
+    from memoryd.operations.owner import own_home
+
+    for wait in (10.0, 5.0):
+        try:
+            own_home(context.root, wait_seconds=wait).release()
+        except HomeBusy:
+            # the pid answered on the home's own socket a moment ago and still holds the lock: it is the daemon
+            os.kill(pid, signal.SIGTERM)
+        else:
+            return True
+    return False
+
+
+@main.command()
+@json_option
+@click.pass_obj
+def status(context: Context, as_json: bool) -> None:
+    """Show what is remembered, how far the indexes are, and what needs a person."""
+    from memoryd import show
+
+    data = context.tool("memory_status", {})
+    emit(data, as_json, lambda: show.pairs("memoryd", data))
+
+
+@main.command()
+@click.argument("content")
+@click.option("--type", "kind", required=True, help="fact, decision, lesson, preference or note.")
+@click.option("--title")
+@click.option("--tag", "tags", multiple=True)
+@click.option("--key", help="Names a mutable fact within its scope.")
+@scope_option
+@json_option
+@click.pass_obj
+def remember(
+    context: Context,
+    content: str,
+    kind: str,
+    title: str | None,
+    tags: tuple[str, ...],
+    key: str | None,
+    scope: str | None,
+    as_json: bool,
+) -> None:
+    """Add a memory (`-` reads the content from standard input)."""
+    text = sys.stdin.read() if content == "-" else content
+    arguments = {"content": text, "type": kind, "title": title, "tags": list(tags) or None, "key": key, "scope": scope}
+    data = context.tool("memory_add", arguments)
+    emit(data, as_json, lambda: click.echo(f"{data['outcome']}: {data['id'][:12]} {data['path']}\n{data['next']}"))
+
+
+@main.command()
+@click.argument("query")
+@click.option("--max-results", type=click.IntRange(1, 20), default=8, show_default=True)
+@click.option("--mode", type=click.Choice(["hybrid", "keyword", "semantic"]), default="hybrid", show_default=True)
+@click.option("--path-prefix", help="`label/` or `label/folder/`.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(["memory", "document", "code"]))
+@click.option("--type", "types", multiple=True)
+@click.option("--explain", is_flag=True, help="Ranks and scores per leg, timings.")
+@scope_option
+@json_option
+@click.pass_obj
+def search(
+    context: Context,
+    query: str,
+    max_results: int,
+    mode: str,
+    path_prefix: str | None,
+    kinds: tuple[str, ...],
+    types: tuple[str, ...],
+    explain: bool,
+    scope: str | None,
+    as_json: bool,
+) -> None:
+    """Search memories and corpora."""
+    from memoryd import show
+
+    arguments = {
+        "query": query,
+        "max_results": max_results,
+        "mode": mode,
+        "path_prefix": path_prefix,
+        "kinds": list(kinds) or None,
+        "types": list(types) or None,
+        "scope": scope,
+        "explain": explain or None,
+    }
+    data = context.tool("memory_search", arguments)
+    emit(data, as_json, lambda: show.hits(data))
+
+
+@main.command()
+@click.argument("what")
+@click.option("--offset", type=click.IntRange(0))
+@click.option("--limit", type=click.IntRange(1))
+@click.option("--metadata", is_flag=True, help="Facts and history instead of the content.")
+@scope_option
+@json_option
+@click.pass_obj
+def get(
+    context: Context,
+    what: str,
+    offset: int | None,
+    limit: int | None,
+    metadata: bool,
+    scope: str | None,
+    as_json: bool,
+) -> None:
+    """Read one entry: WHAT is an id, `sha256:...` or `label/path`."""
+    from memoryd import show
+
+    kind = "address" if what.startswith("sha256:") else "source" if "/" in what else "id"
+    arguments = {kind: what, "offset": offset, "limit": limit, "metadata": metadata or None, "scope": scope}
+    data = context.tool("memory_get", arguments)
+    if metadata:
+        emit(data, as_json, lambda: show.pairs(str(data["title"]), data))
+    else:
+        emit(data, as_json, lambda: click.echo(data["content"], nl=not data["content"].endswith("\n")))
+
+
+@main.command()
+@click.argument("memory")
+@click.argument("content")
+@click.option("--confirm", help="The token that the preview printed.")
+@json_option
+@click.pass_obj
+def supersede(context: Context, memory: str, content: str, confirm: str | None, as_json: bool) -> None:
+    """Replace MEMORY by its next revision (preview first, then with --confirm)."""
+    text = sys.stdin.read() if content == "-" else content
+    data = context.tool("memory_supersede", {"id": memory, "content": text, "confirm": confirm})
+    emit(data, as_json, lambda: _show_change(data))
+
+
+@main.command()
+@click.argument("memory")
+@click.argument("reason")
+@click.option("--confirm", help="The token that the preview printed.")
+@json_option
+@click.pass_obj
+def archive(context: Context, memory: str, reason: str, confirm: str | None, as_json: bool) -> None:
+    """Retire MEMORY without a successor (preview first, then with --confirm)."""
+    data = context.tool("memory_archive", {"id": memory, "reason": reason, "confirm": confirm})
+    emit(data, as_json, lambda: _show_change(data))
+
+
+def _show_change(data: Mapping[str, Any]) -> None:
+    click.echo(f"{data['outcome']}: {data['id'][:12]} {data['title']}")
+    for line in data.get("diff", []):
+        click.echo(f"  {line}")
+    if "confirm" in data:
+        click.echo(f"--confirm {data['confirm']}")
+    click.echo(data["next"])
+
+
+for _command in (corpus, job, evaluate, doctor, config, skill, rebuild, check):
+    main.add_command(_command)

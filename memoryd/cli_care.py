@@ -1,0 +1,114 @@
+"""How does a person look after an installation: settings, checks, measurements, repair of views?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memoryd.shell import Context, emit, json_option, owned, run_job
+
+
+@click.command()
+@json_option
+def skill(as_json: bool) -> None:
+    """Print the SKILL.md that tells an agent how to use memoryd."""
+    text = (resources.files("memoryd") / "SKILL.md").read_text("utf-8")
+    emit({"skill": text}, as_json, lambda: click.echo(text, nl=False))
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def config(context: Context, as_json: bool) -> None:
+    """Show the settings in force and where they come from."""
+    from memoryd import show
+    from memoryd.config import config_path, load_config
+
+    loaded = load_config(config_path(context.root, os.environ))
+    data = {"path": str(loaded.path), "exists": loaded.path.exists(), "config": loaded.config.model_dump(mode="json")}
+    emit(data, as_json, lambda: show.pairs(str(loaded.path), data["config"]))
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def doctor(context: Context, as_json: bool) -> None:
+    """Check the installation and this home; exit code 1 when a check fails."""
+    from memoryd import show
+    from memoryd.operations.doctor import examine
+
+    found = examine(context.root, os.environ)
+    good = all(one["ok"] for one in found)
+    emit({"ok": good, "checks": found}, as_json, lambda: show.checks(found))
+    raise SystemExit(0 if good else 1)
+
+
+@click.command("eval")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@json_option
+def evaluate(folder: Path, as_json: bool) -> None:
+    """Measure retrieval on a set in BEIR form, in a temporary home."""
+    from memoryd import show
+    from memoryd.operations.evaluate import evaluate as run
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "memoryd" / "embeddings.db"
+    with show.Bar(quiet=as_json) as progress:
+        data = run(folder, cache_path=cache, progress=progress)
+    emit(data, as_json, lambda: _show_evaluation(data))
+
+
+def _show_evaluation(data: Mapping[str, Any]) -> None:
+    from memoryd import show
+
+    names = list(data["legs"]["hybrid"])
+    show.rows(["leg", *names], [[leg, *(f"{v:.3f}" for v in values.values())] for leg, values in data["legs"].items()])
+    difference = data["hybrid_minus_best"]
+    click.echo(
+        f"{data['queries']} queries; hybrid minus {data['best_leg']}: nDCG@10 {difference['ndcg@10']:+.4f} "
+        f"[{difference['low']:+.4f}, {difference['high']:+.4f}]; latency {show.shown(data['latency_ms'])} ms"
+    )
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def rebuild(context: Context, as_json: bool) -> None:
+    """Make every view again from packs and vault; answers go on meanwhile."""
+    from memoryd import show
+
+    def here(home: Any, progress: Any) -> dict[str, Any]:
+        from memoryd.operations.rebuild import rebuild as run
+
+        return run(home, progress=progress)
+
+    data = run_job(context, "rebuild", {}, as_json) if context.client.alive() else owned(context, here, as_json)
+    emit(data, as_json, lambda: show.pairs("rebuilt", data))
+
+
+@click.command()
+@click.option("--read-data", is_flag=True, help="Read and hash every stored byte.")
+@json_option
+@click.pass_obj
+def check(context: Context, read_data: bool, as_json: bool) -> None:
+    """Compare store, catalog, vault and indexes; exit code 1 when something is wrong."""
+
+    def here(home: Any, progress: Any) -> dict[str, Any]:
+        from memoryd.operations.check import check as run
+
+        return run(home, read_data=read_data, progress=progress)
+
+    arguments = {"read_data": read_data}
+    data = run_job(context, "check", arguments, as_json) if context.client.alive() else owned(context, here, as_json)
+    emit(data, as_json, lambda: _show_findings(data))
+    raise SystemExit(0 if data["clean"] else 1)
+
+
+def _show_findings(data: Mapping[str, Any]) -> None:
+    for one in data["findings"]:
+        click.echo(f"{one['code']}: {one['where']}: {one['message']}\n  Remedy: {one['remedy']}")
+    click.echo("Clean." if data["clean"] else f"{len(data['findings'])} finding(s).")

@@ -1,0 +1,146 @@
+"""How does a person tell memoryd which folders to read, and follow the work on them?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memoryd.errors import ConfigError, DaemonUnavailable
+from memoryd.shell import Context, emit, json_option, run_job
+
+
+@click.group()
+def corpus() -> None:
+    """Read-only folders whose files are searchable."""
+
+
+@corpus.command("add")
+@click.argument("label")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--include", multiple=True, help="Glob of files to take; default `**/*.md`.")
+@click.option("--exclude", multiple=True, help="Glob of files to leave out.")
+@click.option("--scope", default="global", show_default=True, help="`global` or a project id.")
+@click.option("--code", is_flag=True, help="Take source files too.")
+@json_option
+@click.pass_obj
+def add(
+    context: Context,
+    label: str,
+    path: Path,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    scope: str,
+    code: bool,
+    as_json: bool,
+) -> None:
+    """Add PATH under LABEL to config.json; a running daemon is restarted so that it takes effect."""
+    entry: dict[str, Any] = {"label": label, "path": str(path.expanduser().absolute()), "scope": scope, "code": code}
+    if include:
+        entry["include"] = list(include)
+    if exclude:
+        entry["exclude"] = list(exclude)
+    target = _append(context, entry)
+    restarted = _restart(context)
+    data = {"added": entry, "config": str(target), "restarted": restarted, "next": f"memoryd corpus scan {label}"}
+    emit(data, as_json, lambda: click.echo(f"Added {label} to {target}. Next: {data['next']}"))
+
+
+def _append(context: Context, entry: Mapping[str, Any]) -> Path:
+    """Write the new entry after everything was checked; the file stays as it was on any error."""
+    from memoryd.config import config_path, load_config, parse_config
+    from memoryd.files import Files
+    from memoryd.sources import corpora
+
+    target = config_path(context.root, os.environ)
+    load_config(target)
+    data = json.loads(target.read_text("utf-8")) if target.exists() else {}
+    data.setdefault("corpora", []).append(dict(entry))
+    raw = (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode()
+    corpora.validate(parse_config(raw, str(target)).corpora)
+    if not Path(str(entry["path"])).is_dir():
+        raise ConfigError(f"{entry['path']} is not a folder.", next_step="Name an existing folder.")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    Files().replace(target, raw, owner="config")
+    return target
+
+
+def _restart(context: Context) -> bool:
+    """Drain a running daemon; sessions go on with the next one by themselves."""
+    try:
+        context.client.request("POST", "/api/drain", {})
+    except DaemonUnavailable:
+        return False
+    return True
+
+
+@corpus.command("list")
+@json_option
+@click.pass_obj
+def list_corpora(context: Context, as_json: bool) -> None:
+    """Show the corpora in force with their document counts."""
+    from memoryd import show
+
+    data = {"corpora": context.tool("memory_status", {})["corpora"]}
+    columns = ["label", "documents", "scope", "code", "path", "problem"]
+    emit(data, as_json, lambda: show.rows(columns, [[one[name] for name in columns] for one in data["corpora"]]))
+
+
+@corpus.command("scan")
+@click.argument("labels", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Only count files by top folder.")
+@json_option
+@click.pass_obj
+def scan(context: Context, labels: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Read LABELS (all when none) and store what changed."""
+    context.running()
+    data = run_job(context, "corpus-scan", {"labels": list(labels) or None, "dry_run": dry_run}, as_json)
+    emit(data, as_json, lambda: _show_scan(data))
+
+
+def _show_scan(data: Mapping[str, Any]) -> None:
+    for label, report in data["corpora"].items():
+        if data["dry_run"]:
+            click.echo(f"{label}: {report['files']} files would be read")
+            for folder, count in sorted(report.get("folders", {}).items()):
+                click.echo(f"  {count:>7}  {folder}")
+        else:
+            counts = ", ".join(f"{report[name]} {name}" for name in ("added", "changed", "unchanged", "removed"))
+            click.echo(f"{label}: {report['files']} files: {counts}")
+        for problem in report["problems"]:
+            click.echo(f"  {problem.get('where', label)}: {problem['message']}")
+    if data.get("config_differs"):
+        click.echo(data["config_differs"])
+
+
+@click.group()
+def job() -> None:
+    """Long work that the daemon does: scans, rebuilds, checks."""
+
+
+@job.command("list")
+@json_option
+@click.pass_obj
+def list_jobs(context: Context, as_json: bool) -> None:
+    """Show the newest jobs."""
+    from memoryd import show
+
+    data = context.running().request("GET", "/api/jobs")
+    columns = ["id", "kind", "state", "done", "total", "note"]
+    emit(data, as_json, lambda: show.rows(columns, [[one.get(name) for name in columns] for one in data["jobs"]]))
+
+
+@job.command("show")
+@click.argument("number")
+@json_option
+@click.pass_obj
+def show_job(context: Context, number: str, as_json: bool) -> None:
+    """Show one job with its progress and result."""
+    from memoryd import show
+
+    data = context.running().request("GET", f"/api/jobs/{number}")
+    emit(data, as_json, lambda: show.pairs(f"job {number}", data))

@@ -1,0 +1,87 @@
+"""How does the command line talk to the daemon of a home?
+
+HTTP over the home's `http.sock`, standard library only.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from memoryd.errors import DaemonUnavailable, MemorydError
+from memoryd.runtime import RuntimePaths, connect
+
+
+class ToldError(MemorydError):
+    """An error that the daemon answered with; it keeps the daemon's own code."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        super().__init__(str(told.get("message", "The daemon refused.")), next_step=told.get("next_step"))
+        self.told = dict(told)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly what the daemon said."""
+        return self.told
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("memoryd", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock: socket.socket = connect(self._path, self.timeout or 60)
+
+
+class DaemonClient:
+    """Requests to one home's daemon; never starts one."""
+
+    def __init__(self, paths: RuntimePaths) -> None:
+        self.paths = paths
+
+    def alive(self) -> bool:
+        """Whether a daemon answers /healthz."""
+        try:
+            return "error" not in self.request("GET", "/healthz", timeout=5)
+        except DaemonUnavailable:
+            return False
+
+    def tool(self, name: str, arguments: Mapping[str, Any], directory: str | None) -> dict[str, Any]:
+        """Call a tool as an agent would. Raises ToldError with the daemon's own error, DaemonUnavailable."""
+        body = {"arguments": dict(arguments), "directory": directory}
+        return self.request("POST", f"/api/tools/{name}", body, timeout=120)
+
+    def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout: float = 30
+    ) -> dict[str, Any]:
+        """One request; the answer's JSON object. Raises DaemonUnavailable, ToldError."""
+        connection = _UnixConnection(self.paths.http_socket, timeout)
+        try:
+            payload = json.dumps(body).encode() if body is not None else None
+            connection.request(method, path, payload, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read()
+        except (FileNotFoundError, ConnectionError) as error:
+            raise DaemonUnavailable(f"No daemon answers for the home {self.paths.home}.") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise DaemonUnavailable(
+                f"The daemon of {self.paths.home} did not answer: {error}.", log=self.paths.log_file
+            ) from error
+        finally:
+            connection.close()
+        return _object(text, response.status)
+
+
+def _object(text: bytes, status: int) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise DaemonUnavailable(f"The daemon answered {status} without JSON.") from error
+    if not isinstance(data, dict):
+        raise DaemonUnavailable(f"The daemon answered {status} with something else than an object.")
+    if status >= 400 and isinstance(data.get("error"), dict):
+        raise ToldError(data["error"])
+    return data
