@@ -13,10 +13,24 @@ ROOT = Path(__file__).resolve().parents[1]
 
 GROUND = ["errors", "records", "digest", "files", "runtime", "config"]
 ROOMS: dict[str, list[str]] = {
-    "store": ["format", "chunker", "pack", "chunkindex", "manifest", "merkle", "chunkstore"],
+    "store": [
+        "format",
+        "chunker",
+        "pack",
+        "manifest",
+        "merkle",
+        "shelf",
+        "chunkindex",
+        "survey",
+        "keeper",
+        "seal",
+        "group",
+        "findings",
+        "chunkstore",
+    ],
     "catalog": ["schema", "journal", "db", "scopes", "documents", "memories", "passages", "jobs", "state"],
     "sources": ["entry", "git", "vault", "projects", "ignore", "corpora"],
-    "extract": ["text", "symbols", "passages"],
+    "extract": ["text", "symbols", "blocks", "markdown", "passages"],
     "models": ["identity", "frames", "host", "embedded", "child"],
     "index": ["analysis", "lexical", "vector", "embeddings", "generations"],
     "search": ["fusion", "excerpt", "pipeline"],
