@@ -23,6 +23,7 @@
         DatabaseDamaged         database-damaged
       StoreError              store-error
         ContentDamaged          content-damaged
+        PackDamaged             pack-damaged
         StorePoisoned           store-poisoned
         DiskFull                disk-full
       VaultError              vault-error
@@ -185,6 +186,11 @@ class StoreError(MemorydError):
 class ContentDamaged(StoreError):
     code = "content-damaged"
     default_next_step = "Run `memoryd check --read-data`; adding the same content again heals it."
+
+
+class PackDamaged(StoreError):
+    code = "pack-damaged"
+    default_next_step = "Run `memoryd check --read-data` to see what the damaged place held."
 
 
 class StorePoisoned(StoreError):

@@ -1,0 +1,209 @@
+"""Where do packs lie, and how is one frame read from them?
+
+Layout below `<home>/store`: `packs/xx/<id>.pack` (xx = first two hex digits of the id), `tmp/`, `quarantine/`.
+Decoded frames are kept in a bounded cache, because neighbours in a solid frame are read one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memoryd.errors import PackDamaged
+from memoryd.store import pack as packs
+
+CACHE_BYTES = 8 << 20
+_NAME = re.compile(r"[0-9a-f]{32}\.pack\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame whose checksums held, unpacked; `table` is its items table as stored."""
+
+    offset: int
+    header: packs.FrameHeader
+    table: bytes
+    raw: bytes
+
+    def items(self) -> Iterator[tuple[bytes, int, int]]:
+        """(SHA-256, offset in the raw bytes, length) of every item."""
+        at = 0
+        for digest, length in packs.parse_items(self.header, self.table, self.offset):
+            yield digest, at, length
+            at += length
+
+
+class PackFile:
+    """An open pack; every read is checked and raises PackDamaged where bytes are missing or wrong."""
+
+    def __init__(self, fd: int, pack: bytes) -> None:
+        self.pack = pack
+        self.size = os.fstat(fd).st_size
+        self._fd = fd
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Exactly these bytes."""
+        data = os.pread(self._fd, length, offset)
+        while len(data) < length:
+            more = os.pread(self._fd, length - len(data), offset + len(data))
+            if not more:
+                raise PackDamaged(f"The pack ends at byte {self.size}, before byte {offset + length}.", offset=offset)
+            data += more
+        return data
+
+    def check_header(self) -> bytes:
+        """The 32 bytes of the pack header, checked against the file's name."""
+        head = self.read_at(0, packs.HEADER_SIZE)
+        if packs.parse_pack_header(head) != self.pack:
+            raise PackDamaged("The id in the pack header is not the file's name.", offset=0)
+        return head
+
+    def footer(self) -> packs.Footer:
+        """The checked footer."""
+        head = self.check_header()
+        trailer = self.read_at(max(0, self.size - packs.TRAILER_SIZE), min(self.size, packs.TRAILER_SIZE))
+        length = packs.parse_trailer(trailer, self.size)
+        body = self.read_at(self.size - packs.TRAILER_SIZE - length, length)
+        return packs.parse_footer(head, body, trailer, self.size)
+
+    def header(self, offset: int) -> packs.FrameHeader:
+        """The checked frame header at `offset`."""
+        header = packs.parse_frame_header(self.read_at(offset, packs.FRAME_SIZE), offset)
+        if offset + header.length > self.size:
+            raise PackDamaged(f"The frame at byte {offset} is longer than its pack.", offset=offset)
+        return header
+
+    def items(self, offset: int, header: packs.FrameHeader) -> list[tuple[bytes, int]]:
+        """(SHA-256, length) of every item, from the checked table."""
+        return packs.parse_items(header, self.read_at(offset + packs.FRAME_SIZE, header.table_len), offset)
+
+    def frame(self, offset: int) -> Frame:
+        """The frame at `offset`, its checksums verified, its payload unpacked."""
+        header, table, payload = self._stored(offset)
+        return Frame(offset, header, table, packs.decode_payload(header, payload, offset))
+
+    def check_frame(self, offset: int) -> None:
+        """Verify every stored byte of a frame without unpacking it."""
+        header, table, _payload = self._stored(offset)
+        packs.parse_items(header, table, offset)
+
+    def _stored(self, offset: int) -> tuple[packs.FrameHeader, bytes, bytes]:
+        header = self.header(offset)
+        body = self.read_at(offset + packs.FRAME_SIZE, header.table_len + header.stored_len)
+        payload = body[header.table_len :]
+        packs.check_payload(header, payload, offset)
+        return header, body[: header.table_len], payload
+
+    def scan(self) -> Iterator[int]:
+        """Offsets of the frames that are found without a footer: end to end, and after damage by their magic."""
+        at = packs.HEADER_SIZE
+        while at + packs.FRAME_SIZE <= self.size:
+            try:
+                header = self.header(at)
+            except PackDamaged:
+                at = self._next_magic(at + 1)
+            else:
+                yield at
+                at += header.length
+
+    def _next_magic(self, start: int) -> int:
+        step = 1 << 20
+        overlap = len(packs.FRAME_MAGIC) - 1
+        for at in range(start, self.size, step):
+            found = os.pread(self._fd, step + overlap, at).find(packs.FRAME_MAGIC)
+            if found >= 0:
+                return at + found
+        return self.size
+
+
+class Shelf:
+    """The packs of one home. Reading is safe from many threads."""
+
+    def __init__(self, root: Path, cache_bytes: int = CACHE_BYTES) -> None:
+        self.packs = root / "packs"
+        self.tmp = root / "tmp"
+        self.quarantine = root / "quarantine"
+        self._cache_bytes = cache_bytes
+        self._cached: OrderedDict[tuple[bytes, int], Frame] = OrderedDict()
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def path(self, pack: bytes) -> Path:
+        """Where the pack with this id (16 bytes) lies."""
+        name = pack.hex()
+        return self.packs / name[:2] / f"{name}.pack"
+
+    def listing(self) -> tuple[list[bytes], list[Path]]:
+        """Ids of the packs that are there, sorted, and whatever else lies between them. Raises OSError."""
+        found: list[bytes] = []
+        strays: list[Path] = []
+        for folder in sorted(self.packs.iterdir()):
+            entries = list(folder.iterdir()) if folder.is_dir() else [folder]
+            for entry in entries:
+                if _NAME.match(entry.name) and entry.name.startswith(folder.name) and folder.is_dir():
+                    found.append(bytes.fromhex(entry.stem))
+                else:
+                    strays.append(entry)
+        return sorted(found), strays
+
+    @contextmanager
+    def open(self, pack: bytes) -> Iterator[PackFile]:
+        """The pack as an open file; a missing or unreadable one raises PackDamaged."""
+        path = self.path(pack)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise PackDamaged(f"The pack {path.name} cannot be opened: {error.strerror}.", pack=path.name) from error
+        try:
+            yield PackFile(fd, pack)
+        except OSError as error:
+            raise PackDamaged(f"The pack {path.name} cannot be read: {error.strerror}.", pack=path.name) from error
+        finally:
+            os.close(fd)
+
+    def frame(self, pack: bytes, offset: int) -> Frame:
+        """The unpacked frame, from the cache where it is there. Raises PackDamaged."""
+        key = (pack, offset)
+        with self._lock:
+            found = self._cached.get(key)
+            if found is not None:
+                self._cached.move_to_end(key)
+                return found
+        with self.open(pack) as file:
+            frame = file.frame(offset)
+        self._keep(key, frame)
+        return frame
+
+    def _keep(self, key: tuple[bytes, int], frame: Frame) -> None:
+        size = len(frame.raw) + len(frame.table)
+        if size > self._cache_bytes:
+            return
+        with self._lock:
+            if key in self._cached:
+                return
+            self._cached[key] = frame
+            self._held += size
+            while self._held > self._cache_bytes:
+                _key, old = self._cached.popitem(last=False)
+                self._held -= len(old.raw) + len(old.table)
+
+    def intact(self, pack: bytes, offset: int) -> bool:
+        """Whether every stored byte of the frame on disk still matches its checksums."""
+        try:
+            with self.open(pack) as file:
+                file.check_frame(offset)
+        except PackDamaged:
+            return False
+        return True
+
+    def drop_cache(self) -> None:
+        """Forget all unpacked frames."""
+        with self._lock:
+            self._cached.clear()
+            self._held = 0

@@ -1,0 +1,92 @@
+"""What does one pack hold, as rows of the index, read from the pack itself?
+
+Chunks come from headers and tables without unpacking; manifests and records are unpacked. Where the footer is
+damaged the frames are found by scanning, and a damaged frame is left out, so that damage costs what it hit and no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from memoryd.digest import canonical_json, sha256_hex
+from memoryd.errors import PackDamaged
+from memoryd.store import pack as packs
+from memoryd.store.chunkindex import PackRows
+from memoryd.store.manifest import Manifest, parse_manifest
+from memoryd.store.shelf import Frame, PackFile, Shelf
+
+
+def rows_of(shelf: Shelf, pack: bytes) -> PackRows:
+    """The rows of one pack. Raises PackDamaged where nothing of it can be read, FormatUnsupported."""
+    with shelf.open(pack) as file:
+        try:
+            footer = file.footer()
+            offsets = [entry.offset for entry in footer.entries]
+            rows = PackRows(pack, file.size, replaces=footer.replaces)
+        except PackDamaged:
+            offsets = list(file.scan())
+            if not offsets:
+                raise
+            rows = PackRows(pack, file.size)
+        for offset in offsets:
+            try:
+                _add_frame(rows, file, offset)
+            except PackDamaged:
+                continue
+    return rows
+
+
+def _add_frame(rows: PackRows, file: PackFile, offset: int) -> None:
+    header = file.header(offset)
+    if header.kind == packs.CHUNK:
+        whole = bool(header.flags & packs.FLAG_WHOLE)
+        at = 0
+        for digest, length in file.items(offset, header):
+            rows.chunks.append((digest, offset, at, length, whole))
+            at += length
+    elif header.kind == packs.MANIFEST:
+        for at, length, manifest in manifests_in(file.frame(offset)):
+            rows.manifests.append((manifest.address, offset, at, length, manifest.size))
+    elif header.kind in packs.RECORD_NAMES:
+        seqs = [seq for seq, _data in records_in(file.frame(offset))]
+        rows.records.append((seqs[0], offset, seqs[-1]))
+        rows.last_seq = max(rows.last_seq, seqs[-1])
+    rows.last_seq = max(rows.last_seq, header.seq)
+
+
+def manifests_in(frame: Frame) -> Iterator[tuple[int, int, Manifest]]:
+    """(offset in the raw bytes, length, manifest) of a manifest frame. Raises PackDamaged."""
+    for digest, at, length in frame.items():
+        yield at, length, parse_manifest(checked_item(frame, digest, at, length))
+
+
+def records_in(frame: Frame, *, canonical: bool = False) -> list[tuple[int, dict[str, Any]]]:
+    """(seq, data without seq) of a record frame, by ascending seq. Raises PackDamaged for any other form.
+
+    `canonical` also checks that the bytes are the canonical form, which a check does and a replay need not.
+    """
+    found: list[tuple[int, dict[str, Any]]] = []
+    for digest, at, length in frame.items():
+        raw = checked_item(frame, digest, at, length)
+        try:
+            data = json.loads(raw)
+            sound = isinstance(data, dict) and (not canonical or canonical_json(data) == raw)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise PackDamaged(f"A record of the frame at byte {frame.offset} is not JSON.") from error
+        seq = data.pop("seq", None) if sound else None
+        if not isinstance(seq, int) or seq <= (found[-1][0] if found else 0):
+            raise PackDamaged(f"The records of the frame at byte {frame.offset} are not of a sound form.")
+        found.append((seq, data))
+    if found[0][0] != frame.header.seq:
+        raise PackDamaged(f"The frame at byte {frame.offset} names another first record than it holds.")
+    return found
+
+
+def checked_item(frame: Frame, digest: bytes, at: int, length: int) -> bytes:
+    """An item's raw bytes, verified against its SHA-256. Raises PackDamaged."""
+    raw = frame.raw[at : at + length]
+    if len(raw) != length or sha256_hex(raw) != digest.hex():
+        raise PackDamaged(f"An item of the frame at byte {frame.offset} does not match its SHA-256.")
+    return raw
