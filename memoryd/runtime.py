@@ -6,10 +6,15 @@ Light on purpose (os and socket, strings for paths): `memproxy` imports this fil
 from __future__ import annotations
 
 import os
-import socket
+
+try:
+    import _socket as sockets  # the C half of `socket`, whose import (with `enum`) would double the proxy's start
+except ImportError:
+    import socket as sockets  # type: ignore[no-redef]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a plain name instead of typing's, which would cost start-up time
+    import socket
     from collections.abc import Callable, Mapping
 
 WIRE = 1
@@ -40,12 +45,13 @@ class RuntimePaths:
         self.log_file = home + "/log/memoryd.log"
 
 
-def connect(path: str, timeout: float) -> socket.socket:
+def dial(path: str, timeout: float) -> sockets.socket:
     """A connected stream socket; paths over 107 bytes go through the directory's descriptor.
 
-    Raises FileNotFoundError, ConnectionRefusedError (the one proof that nobody listens), TimeoutError, OSError.
+    Raises FileNotFoundError, ConnectionRefusedError (the one proof that nobody listens), BlockingIOError (its queue
+    is full), TimeoutError, OSError.
     """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
     try:
         sock.settimeout(timeout)
         with_short_path(path, sock.connect)
@@ -55,8 +61,19 @@ def connect(path: str, timeout: float) -> socket.socket:
     return sock
 
 
+def connect(path: str, timeout: float) -> socket.socket:
+    """As `dial`, with all that the standard library's socket object can do."""
+    import socket
+
+    connected = socket.socket(fileno=dial(path, timeout).detach())
+    connected.settimeout(timeout)
+    return connected
+
+
 def bind(path: str) -> socket.socket:
     """A bound (not yet listening) stream socket of mode 0600; the caller owns the directory and holds the lock."""
+    import socket  # the daemon's side only
+
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
