@@ -1,0 +1,85 @@
+"""A real home with every real part, opened as the daemon opens it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memoryd.files import Files
+from memoryd.operations.home import Caller, Home, open_home
+from memoryd.operations.indexing import catch_up
+from memoryd.operations.owner import own_home
+from memoryd.operations.recover import recover
+
+
+@contextmanager
+def opened(root: Path, *, files: Files | None = None) -> Iterator[Home]:
+    """Open, recover and close a home, as one daemon's life."""
+    lock = own_home(root, wait_seconds=10)
+    try:
+        home = open_home(root, environment={}, files=files)
+        try:
+            recover(home)
+            yield home
+        finally:
+            home.close()
+    finally:
+        lock.release()
+
+
+def settle(home: Home) -> None:
+    """Do all background work that waits."""
+    while catch_up(home):
+        pass
+
+
+def git(*arguments: object, cwd: Path) -> str:
+    """Real git, as a person would call it."""
+    command = ["git", "-c", "user.name=p", "-c", "user.email=p@localhost", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commits(home: Home) -> int:
+    """How many commits the vault has."""
+    return int(git("rev-list", "--count", "HEAD", cwd=home.vault.path)) if home.vault.head() else 0
+
+
+def configure(root: Path, **settings: object) -> None:
+    """Write config.json before the home is opened."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "config.json").write_text(json.dumps(settings))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def home(root: Path) -> Iterator[Home]:
+    with opened(root) as home:
+        yield home
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[[str], Caller]:
+    """A caller inside a fresh git work tree of the given name."""
+
+    def make(name: str) -> Caller:
+        folder = tmp_path / "projects" / name
+        folder.mkdir(parents=True)
+        git("init", "-q", cwd=folder)
+        return Caller(directory=str(folder))
+
+    return make
+
+
+@pytest.fixture
+def nobody() -> Caller:
+    """A caller outside any project."""
+    return Caller(directory=None)

@@ -1,0 +1,116 @@
+"""Do hand edits count, and does absence never count as deletion?"""
+
+from __future__ import annotations
+
+import shutil
+
+from memoryd.operations import gateway, reading
+from memoryd.operations.health import status
+from memoryd.operations.reconcile import reconcile_vault
+from tests.operations.conftest import git, opened, settle
+
+
+def add(home, caller, content, **other):
+    return gateway.add(home, caller, content=content, type="fact", **other)
+
+
+def test_an_edit_by_hand_is_searchable_once(home, project):
+    caller = project("app")
+    a = add(home, caller, "The queue holds at most forty jobs.")
+    file = home.vault.path / a["path"]
+    file.write_text(file.read_text().replace("forty jobs", "ninety zebras"))
+    assert reconcile_vault(home)["changed"] == 1
+    assert reconcile_vault(home)["changed"] == 0
+    settle(home)
+    found = reading.search(home, caller, query="zebras", mode="keyword")["memories"]
+    assert [one["id"] for one in found] == [a["id"]]
+    assert reading.search(home, caller, query="forty", mode="keyword")["memories"] == []
+    assert len(reading.get(home, caller, id=a["id"], metadata=True)["history"]) == 2
+
+
+def test_case_19_an_edit_that_keeps_size_and_mtime_is_found_after_a_restart(root, project):
+    """case 19: content decides, not the clock."""
+    caller = project("app")
+    import os
+
+    with opened(root) as home:
+        a = add(home, caller, "The answer is 41.")
+        file = home.vault.path / a["path"]
+        info = file.stat()
+        file.write_text(file.read_text().replace("answer is 41", "answer is 42"))
+        os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns))
+    with opened(root) as home:
+        assert "answer is 42" in reading.get(home, caller, id=a["id"])["content"]
+
+
+def test_case_24_a_file_deleted_while_nothing_ran_is_gone_at_the_next_start(root, project):
+    """case 24: and its content stays readable in the history."""
+    caller = project("app")
+    with opened(root) as home:
+        a, b = add(home, caller, "First."), add(home, caller, "Second.")
+        (home.vault.path / a["path"]).unlink()
+    with opened(root) as home:
+        settle(home)
+        assert home.memories.get(a["id"]) is None
+        assert [m["id"] for m in reading.search(home, caller, query="First Second")["memories"]] == [b["id"]]
+        assert reading.get(home, caller, address=a["address"])["content"].endswith("First.\n")
+
+
+def test_case_25_a_vault_that_is_suddenly_empty_removes_nothing(home, project):
+    """case 25: an unmounted folder is reported, not believed."""
+    caller = project("app")
+    a = add(home, caller, "Only one.")
+    hidden = home.vault.path.with_name("hidden")
+    hidden.mkdir()
+    for child in home.vault.path.iterdir():
+        if child.name != ".git":
+            shutil.move(str(child), hidden / child.name)
+    report = reconcile_vault(home)
+    assert report["removed"] == 0
+    assert "suddenly empty" in report["problem"]
+    assert home.memories.get(a["id"]) is not None
+    assert any("suddenly empty" in notice for notice in status(home, caller)["notices"])
+    for child in hidden.iterdir():
+        shutil.move(str(child), home.vault.path / child.name)
+    assert reconcile_vault(home)["problem"] is None
+    assert not any("empty" in notice for notice in status(home, caller)["notices"])
+
+
+def test_h28_a_faulty_file_is_named_with_its_line_and_stays_findable(home, project):
+    """H28: never silent, never rewritten."""
+    caller = project("app")
+    a = add(home, caller, "Good one.")
+    file = home.vault.path / a["path"]
+    broken = file.read_text().replace("title: ", "title: [unclosed ", 1).replace("Good one", "Walrus")
+    file.write_text(broken)
+    reconcile_vault(home)
+    settle(home)
+    faulty = status(home, caller)["vault"]["faulty"]
+    assert [one["path"] for one in faulty] == [a["path"]]
+    assert "line" in faulty[0]["problem"]
+    found = reading.search(home, caller, query="walrus", mode="keyword")["memories"]
+    assert len(found) == 1
+    assert "line" in found[0]["problem"]
+    assert file.read_text() == broken
+
+
+def test_a_revert_in_git_puts_the_old_words_in_force_again(home, project):
+    caller = project("app")
+    a = add(home, caller, "Rule one.")
+    preview = gateway.supersede(home, caller, id=a["id"], content="Rule two.")
+    b = gateway.supersede(home, caller, id=a["id"], content="Rule two.", confirm=preview["confirm"])
+    git("revert", "--no-edit", "HEAD", cwd=home.vault.path)
+    reconcile_vault(home)
+    settle(home)
+    assert home.memories.get(b["id"]) is None
+    assert reading.get(home, caller, id=a["id"])["status"] == "in_force"
+    assert [m["id"] for m in reading.search(home, caller, query="Rule two")["memories"]] == [a["id"]]
+
+
+def test_a_copied_file_is_reported_as_a_duplicate_id(home, project):
+    caller = project("app")
+    a = add(home, caller, "Original.")
+    file = home.vault.path / a["path"]
+    shutil.copy(file, file.with_name("copy.md"))
+    reconcile_vault(home)
+    assert status(home, caller)["vault"]["duplicate_ids"] == [a["id"]]

@@ -1,0 +1,222 @@
+"""Do corpora become documents, and does no bad scan lose any?"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from memoryd.config import load_config
+from memoryd.errors import CorpusDuplicate, CorpusNested, NotFound
+from memoryd.operations import reading
+from memoryd.operations.health import status
+from memoryd.operations.home import Caller
+from memoryd.operations.scan import scan_corpora
+from tests.operations.conftest import configure, opened, settle
+
+HERE = Caller(directory=None)
+
+
+@pytest.fixture
+def docs(tmp_path):
+    folder = tmp_path / "docs"
+    (folder / "guide").mkdir(parents=True)
+    (folder / "index.md").write_text("# Home\n\nWelcome to the aardvark handbook.\n")
+    (folder / "guide" / "setup.md").write_text("# Setup\n\nInstall the badger first.\n\n## Later\n\nFeed it.\n")
+    (folder / "guide" / "code.py").write_text("def chameleon():\n    return 1\n")
+    return folder
+
+
+def corpus(folder, **other):
+    return {"label": "docs", "path": str(folder), **other}
+
+
+def sources(answer):
+    return [one["source"] for one in answer["memories"]]
+
+
+def counts(report):
+    one = report["corpora"]["docs"]
+    return tuple(one[name] for name in ("added", "changed", "unchanged", "removed"))
+
+
+def test_files_are_searchable_by_passage_with_provable_places(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        report = scan_corpora(home)
+        assert counts(report) == (2, 0, 0, 0)
+        settle(home)
+        found = reading.search(home, HERE, query="badger", mode="keyword")["memories"][0]
+        assert found["source"] == "docs/guide/setup.md"
+        data = (docs / "guide" / "setup.md").read_bytes()
+        start, end = found["bytes"]
+        assert data[start:end].decode() == found["content"]
+        lines = data.decode().splitlines()
+        first, last = found["lines"]
+        assert "\n".join(lines[first - 1 : last]).strip() == found["content"].strip()
+        assert sources(reading.search(home, HERE, query="chameleon", mode="keyword")) == []
+
+
+def test_case_21_an_unchanged_tree_is_not_indexed_again(root, docs):
+    """case 21: scans in a loop store nothing; delete, rename and move are followed; no ghost returns."""
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        settle(home)
+        seq, mark = home.store.last_seq(), home.generation.watermark
+        for _ in range(3):
+            assert counts(scan_corpora(home)) == (0, 0, 2, 0)
+        settle(home)
+        assert (home.store.last_seq(), home.generation.watermark) == (seq, mark)
+        (docs / "index.md").rename(docs / "start.md")
+        assert counts(scan_corpora(home)) == (1, 0, 1, 1)
+        settle(home)
+        assert sources(reading.search(home, HERE, query="aardvark"))[0] == "docs/start.md"
+        assert "docs/index.md" not in sources(reading.search(home, HERE, query="aardvark"))
+
+
+def test_case_19_content_decides_not_size_or_mtime(root, docs):
+    """case 19: same size, same mtime, other bytes."""
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        file = docs / "index.md"
+        info = file.stat()
+        file.write_text(file.read_text().replace("aardvark", "anteater"))
+        os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns))
+        assert counts(scan_corpora(home)) == (0, 1, 1, 0)
+
+
+def test_case_20_a_b_a_has_three_entries_of_history(root, docs):
+    """case 20: the latest content is A's again."""
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        first = (docs / "index.md").read_text()
+        for text in (first, "# Home\n\nOther.\n", first):
+            (docs / "index.md").write_text(text)
+            scan_corpora(home)
+        shown = reading.get(home, HERE, source="docs/index.md", metadata=True)
+        addresses = [entry["address"] for entry in shown["history"]]
+        assert len(addresses) == 3
+        assert addresses[0] == addresses[2] != addresses[1]
+        assert reading.get(home, HERE, source="docs/index.md")["content"] == first
+
+
+def test_case_25_h19_absence_is_not_deletion(root, docs):
+    """case 25, H19: a missing, emptied or unreadable root removes nothing and is named."""
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        docs.rename(docs.with_name("away"))
+        report = scan_corpora(home)["corpora"]["docs"]
+        assert report["removed"] == 0
+        assert report["problems"]
+        docs.mkdir()
+        report = scan_corpora(home)["corpora"]["docs"]
+        assert report["removed"] == 0
+        assert report["problems"]
+        assert any("corpus/docs" in notice for notice in status(home, HERE)["notices"])
+        docs.rmdir()
+        docs.with_name("away").rename(docs)
+        assert counts(scan_corpora(home)) == (0, 0, 2, 0)
+        assert status(home, HERE)["notices"] == []
+
+
+def test_case_26_one_bad_file_does_not_stop_the_others(root, docs):
+    """case 26, H30: reported with its path, tried again next time."""
+    configure(root, corpora=[corpus(docs)])
+    (docs / "bad.md").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0" * 20)
+    os.mkfifo(docs / "pipe.md")
+    with opened(root) as home:
+        report = scan_corpora(home)["corpora"]["docs"]
+        assert report["added"] >= 2
+        settle(home)
+        assert sources(reading.search(home, HERE, query="badger", mode="keyword"))[0] == "docs/guide/setup.md"
+
+
+def test_while_the_configuration_differs_nothing_is_removed(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        (docs / "index.md").unlink()
+        configure(root, corpora=[corpus(docs, include=["**/*.txt"])])
+        report = scan_corpora(home)
+        assert report["corpora"]["docs"]["removed"] == 0
+        assert "config.json changed" in report["config_differs"]
+        assert status(home, HERE)["config"]["differs"]
+        configure(root, corpora=[corpus(docs)])
+        assert scan_corpora(home)["corpora"]["docs"]["removed"] == 1
+
+
+def test_a_dry_run_counts_by_top_folder_and_stores_nothing(root, docs):
+    configure(root, corpora=[corpus(docs, code=True)])
+    with opened(root) as home:
+        report = scan_corpora(home, dry_run=True)["corpora"]["docs"]
+        assert report["files"] == 3
+        assert report["folders"] == {"./": 1, "guide/": 2}
+        assert home.store.last_seq() == 0
+
+
+def test_code_is_taken_when_asked_and_cut_at_definitions(root, docs):
+    configure(root, corpora=[corpus(docs, code=True)])
+    with opened(root) as home:
+        scan_corpora(home)
+        settle(home)
+        found = reading.search(home, HERE, query="chameleon", mode="keyword")["memories"][0]
+        assert (found["kind"], found["symbol"]) == ("code", "chameleon")
+        assert sources(reading.search(home, HERE, query="chameleon", kinds=["document"])) != ["docs/guide/code.py"]
+
+
+def test_case_2_the_same_bytes_under_two_labels_are_two_documents(root, docs, tmp_path):
+    """case 2: both paths are listed; one going leaves the other."""
+    other = tmp_path / "notes"
+    other.mkdir()
+    (other / "copy.md").write_bytes((docs / "index.md").read_bytes())
+    configure(root, corpora=[corpus(docs), {"label": "notes", "path": str(other)}])
+    with opened(root) as home:
+        scan_corpora(home)
+        settle(home)
+        found = sources(reading.search(home, HERE, query="aardvark"))
+        assert {"docs/index.md", "notes/copy.md"} <= set(found)
+        assert sources(reading.search(home, HERE, query="aardvark", path_prefix="notes")) == ["notes/copy.md"]
+        (docs / "index.md").unlink()
+        scan_corpora(home)
+        settle(home)
+        assert "notes/copy.md" in sources(reading.search(home, HERE, query="aardvark"))
+        assert reading.get(home, HERE, source="notes/copy.md")["content"].startswith("# Home")
+
+
+def test_duplicate_labels_and_nested_roots_are_refused_at_the_start(root, docs):
+    configure(root, corpora=[corpus(docs), corpus(docs / "guide")])
+    with pytest.raises(CorpusDuplicate), opened(root):
+        pass
+    configure(root, corpora=[corpus(docs), {"label": "inner", "path": str(docs / "guide")}])
+    with pytest.raises(CorpusNested), opened(root):
+        pass
+
+
+def test_an_unknown_label_is_refused(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home, pytest.raises(NotFound):
+        scan_corpora(home, ["dcos"])
+
+
+def test_a_project_scope_keeps_a_corpus_to_its_project(root, docs, project):
+    caller = project("app")
+    from memoryd.operations.callers import described
+
+    with opened(root) as home:
+        scope = described(home, caller)["writes"]
+    configure(root, corpora=[corpus(docs, scope=scope)])
+    with opened(root) as home:
+        scan_corpora(home)
+        settle(home)
+        assert sources(reading.search(home, caller, query="aardvark"))[0] == "docs/index.md"
+        assert sources(reading.search(home, HERE, query="aardvark")) == []
+        with pytest.raises(NotFound):
+            reading.get(home, HERE, source="docs/index.md")
+
+
+def test_the_loaded_configuration_is_the_one_in_force(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    assert load_config(root / "config.json").config.corpora[0].include == ("**/*.md",)
