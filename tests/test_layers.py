@@ -29,7 +29,7 @@ ROOMS: dict[str, list[str]] = {
         "chunkstore",
     ],
     "catalog": ["schema", "journal", "db", "scopes", "documents", "memories", "passages", "jobs", "state"],
-    "sources": ["entry", "git", "vault", "projects", "ignore", "corpora"],
+    "sources": ["entry", "git", "vault", "projects", "ignore", "regular", "corpora"],
     "extract": ["text", "symbols", "blocks", "markdown", "passages"],
     "models": ["identity", "frames", "host", "embedded", "child"],
     "index": ["analysis", "lexical", "vector", "embeddings", "generations"],
