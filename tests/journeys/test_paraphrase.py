@@ -7,10 +7,11 @@ import re
 import subprocess
 from pathlib import Path
 
-import paraphrase
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.journeys import paraphrase
 
 HERE = Path(__file__).parent
 MEMORIES = json.loads((HERE / "demo_memories.json").read_text("utf-8"))
