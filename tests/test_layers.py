@@ -24,6 +24,7 @@ ROOMS: dict[str, list[str]] = {
         "survey",
         "keeper",
         "seal",
+        "drafts",
         "group",
         "findings",
         "chunkstore",

@@ -11,7 +11,8 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,11 @@ from memoryd.store.manifest import Manifest, parse_manifest, whole
 from memoryd.store.pack import PackWriter
 from memoryd.store.seal import FULL, Sealer
 from memoryd.store.shelf import Shelf
-from memoryd.store.survey import checked_item, records_in
+from memoryd.store.survey import records_in
+
+ENCODER_THREADS = 2
+"""Threads that compress the full frames of a bulk group; a small commit starts none."""
+Chunks = Sequence[tuple[bytes, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class ChunkStore:
         self._random = random
         self._lock = threading.RLock()
         self._group: WriteGroup | None = None
+        self._encoder = ThreadPoolExecutor(ENCODER_THREADS, thread_name_prefix="memoryd-pack")
         self._keeper = keeper
         self._last_seq = keeper.ask(lambda index: index.last_seq())
 
@@ -112,6 +118,7 @@ class ChunkStore:
         with self._lock:
             if self._group is not None:
                 self._group.abandon()
+            self._encoder.shutdown()
             self._keeper.close()
 
     # writing
@@ -124,7 +131,13 @@ class ChunkStore:
                 self._group.abandon()
             pack = uuid.UUID(bytes=self._random(16), version=4).bytes
             self._group = WriteGroup(
-                pack, self._last_seq, chunker=self._chunker, shelf=self._shelf, known=self, seal=self._seal
+                pack,
+                self._last_seq,
+                chunker=self._chunker,
+                shelf=self._shelf,
+                known=self,
+                encoder=self._encoder,
+                seal=self._seal,
             )
             return self._group
 
@@ -155,8 +168,8 @@ class ChunkStore:
     def read(self, address: str) -> bytes:
         """The whole content, verified. Raises NotFound, ContentDamaged, BadAddress."""
         digits = _full(address)
-        manifest = self._layout(digits)
-        data = self._assemble(digits, manifest.chunks)
+        manifest, places = self._layout(digits)
+        data = self._chunks(digits, manifest.chunks, places)
         if len(manifest.chunks) != 1 and sha256_hex(data) != digits:
             raise _damaged(digits, "its chunks do not make up the content")
         return data
@@ -167,12 +180,12 @@ class ChunkStore:
         Raises NotFound, ContentDamaged, BadAddress.
         """
         digits = _full(address)
-        manifest = self._layout(digits)
+        manifest, places = self._layout(digits)
         start, end = max(0, start), min(end, manifest.size)
         if start >= end:
             return b""
         base, chunks = manifest.window(start, end)
-        return self._assemble(digits, chunks)[start - base : end - base]
+        return self._chunks(digits, chunks, places)[start - base : end - base]
 
     def size(self, address: str) -> int | None:
         """Bytes of the content, None where it is not stored. Raises BadAddress."""
@@ -239,45 +252,42 @@ class ChunkStore:
         """Every known copy of these contents' manifests."""
         return self._keeper.ask(lambda index: index.manifests(addresses))
 
-    def _layout(self, digits: str) -> Manifest:
-        """The chunks of a content. Raises NotFound, ContentDamaged."""
+    def _layout(self, digits: str) -> tuple[Manifest, dict[bytes, list[Place]]]:
+        """The chunks of a content, and the places of those that were looked up on the way.
+
+        Raises NotFound, ContentDamaged.
+        """
         digest = bytes.fromhex(digits)
-        for place in self.chunk_places([digest]).get(digest, ()):
+        places = self.chunk_places([digest])
+        for place in places.get(digest, ()):
             if place.whole:
-                return whole(digest, place.size)
-        places = self.manifest_places([digest]).get(digest)
-        if not places:
-            raise NotFound(f"No content has the address {PREFIX}{digits}.")
+                return whole(digest, place.size), places
         reason = ""
-        for place in places:
+        for place in self.manifest_places([digest]).get(digest, ()):
+            reason = "its manifest names another content"
             try:
-                manifest = parse_manifest(self._item(place))
+                manifest = parse_manifest(self._shelf.frame(place.pack, place.frame_off).item_at(*place[2:4]))
+                if manifest.address == digest:
+                    return manifest, places
             except PackDamaged as error:
                 reason = error.message
-                continue
-            if manifest.address == digest:
-                return manifest
-        raise _damaged(digits, reason or "its manifest names another content")
+        if reason:
+            raise _damaged(digits, reason)
+        raise NotFound(f"No content has the address {PREFIX}{digits}.")
 
-    def _item(self, place: Place) -> bytes:
-        """A manifest's bytes, verified. Raises PackDamaged."""
-        frame = self._shelf.frame(place.pack, place.frame_off)
-        for digest, at, length in frame.items():
-            if at == place.inner_off and length == place.raw_len:
-                return checked_item(frame, digest, at, length)
-        raise PackDamaged("The index points into the middle of a frame's item.")
-
-    def _assemble(self, digits: str, chunks: tuple[tuple[bytes, int], ...] | Any) -> bytes:
-        places = self.chunk_places(list(dict.fromkeys(digest for digest, _length in chunks)))
-        parts = [self._chunk(digits, digest, length, places.get(digest, [])) for digest, length in chunks]
+    def _chunks(self, digits: str, wanted: Chunks, places: dict[bytes, list[Place]]) -> bytes:
+        """These chunks of a content, joined. Raises ContentDamaged."""
+        unknown = [digest for digest in dict.fromkeys(digest for digest, _length in wanted) if digest not in places]
+        if unknown:
+            places = {**places, **self.chunk_places(unknown)}
+        parts = [self._chunk(digits, digest, length, places.get(digest, [])) for digest, length in wanted]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _chunk(self, digits: str, digest: bytes, length: int, places: list[Place]) -> bytes:
         reason = "a chunk of it is not stored"
         for place in places:
             try:
-                frame = self._shelf.frame(place.pack, place.frame_off)
-                return checked_item(frame, digest, place.inner_off, length)
+                return self._shelf.frame(place.pack, place.frame_off).checked(digest, place.inner_off, length)
             except PackDamaged as error:
                 reason = error.message
         raise _damaged(digits, reason)

@@ -9,11 +9,11 @@ from memoryd.digest import PREFIX
 from memoryd.errors import FormatUnsupported, PackDamaged
 from memoryd.records import Finding
 from memoryd.store import pack as packs
-from memoryd.store.chunkindex import ChunkIndex, PackRows
+from memoryd.store.chunkindex import ChunkIndex, PackRows, RecordFrame
 from memoryd.store.manifest import Manifest
 from memoryd.store.merkle import parse_node
 from memoryd.store.shelf import Frame, PackFile, Shelf
-from memoryd.store.survey import checked_item, manifests_in, records_in, rows_of
+from memoryd.store.survey import manifests_in, records_in, rows_of
 
 NAMED_MOST = 50
 READD = "Add the named contents again, or restore the pack from a backup."
@@ -33,13 +33,15 @@ def findings(shelf: Shelf, index: ChunkIndex, *, read_data: bool) -> Iterator[Fi
             where = _shown(shelf, shelf.path(pack))
             message = f"The pack is gone; the index lists {applied[pack][0]} entries in it."
             yield Finding("pack-missing", where, message, READD, _lost(index, pack, None))
+    records = set(index.record_frames(0))
     for pack in listed:
         if pack not in applied or not applied[pack][1]:
-            yield from _pack_findings(shelf, index, pack, applied.get(pack, (None, False))[0], read_data)
+            entries = applied.get(pack, (None, False))[0]
+            yield from _pack_findings(shelf, index, records, pack, entries, read_data)
 
 
 def _pack_findings(
-    shelf: Shelf, index: ChunkIndex, pack: bytes, indexed: int | None, read_data: bool
+    shelf: Shelf, index: ChunkIndex, records: set[RecordFrame], pack: bytes, indexed: int | None, read_data: bool
 ) -> Iterator[Finding]:
     where = _shown(shelf, shelf.path(pack))
     try:
@@ -52,7 +54,7 @@ def _pack_findings(
                 if problem is not None:
                     yield Finding("frame-damaged", where, problem, READD, _lost(index, pack, offset))
         if offsets:
-            yield from _index_findings(index, rows_of(shelf, pack), indexed, where)
+            yield from _index_findings(index, records, rows_of(shelf, pack), indexed, where)
             yield from _open_manifests(shelf, index, pack, where)
     except PackDamaged as error:
         yield Finding("pack-damaged", where, error.message, READD, _lost(index, pack, None))
@@ -82,10 +84,9 @@ def _frame_problem(file: PackFile, offset: int, read_data: bool) -> str | None:
 
 def _check_data(frame: Frame) -> None:
     """Hash every item and read every form that this version knows. Raises PackDamaged."""
-    whole = Frame(frame.offset, frame.header, b"", frame.raw)
-    checked_item(whole, frame.header.sha256, 0, len(frame.raw))
+    frame.checked(frame.header.sha256, 0, frame.header.raw_len)
     for digest, at, length in frame.items():
-        raw = checked_item(frame, digest, at, length)
+        raw = frame.checked(digest, at, length)
         if frame.header.kind == packs.TREE:
             parse_node(raw)
     if frame.header.kind == packs.MANIFEST:
@@ -94,18 +95,20 @@ def _check_data(frame: Frame) -> None:
         records_in(frame, canonical=True)
 
 
-def _index_findings(index: ChunkIndex, rows: PackRows, indexed: int | None, where: str) -> Iterator[Finding]:
+def _index_findings(
+    index: ChunkIndex, records: set[RecordFrame], rows: PackRows, indexed: int | None, where: str
+) -> Iterator[Finding]:
     if indexed is None and rows.pack not in index.applied():
         yield Finding("pack-not-indexed", where, "The index does not know this pack.", REBUILD)
         return
-    missing = _missing_rows(index, rows)
+    missing = _missing_rows(index, records, rows)
     held = len(rows.chunks) + len(rows.manifests) + len(rows.records)
     if missing or (indexed is not None and indexed != held):
         message = f"The pack holds {held} entries, the index lists {indexed} and lacks {missing} of them."
         yield Finding("index-differs", where, message, REBUILD)
 
 
-def _missing_rows(index: ChunkIndex, rows: PackRows) -> int:
+def _missing_rows(index: ChunkIndex, records: set[RecordFrame], rows: PackRows) -> int:
     chunks = index.chunks([row[0] for row in rows.chunks])
     manifests = index.manifests([row[0] for row in rows.manifests])
     held = {
@@ -117,8 +120,8 @@ def _missing_rows(index: ChunkIndex, rows: PackRows) -> int:
     }
     wanted = {(digest, at, inner, length, length, whole) for digest, at, inner, length, whole in rows.chunks}
     wanted |= {(address, at, inner, length, size, True) for address, at, inner, length, size in rows.manifests}
-    frames = {(f.first_seq, f.frame_off, f.last_seq) for f in index.record_frames(0) if f.pack == rows.pack}
-    return len(wanted - held) + len(set(rows.records) - frames)
+    frames = {RecordFrame(first, last, rows.pack, at) for first, at, last in rows.records}
+    return len(wanted - held) + len(frames - records)
 
 
 def _open_manifests(shelf: Shelf, index: ChunkIndex, pack: bytes, where: str) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """What does one write group collect until it is sealed as one pack?
 
-Small items share solid frames of at most 256 KiB, in the order in which they came: whole contents in one, pieces of
+Small items share solid frames, in the order in which they came: whole contents in one, pieces of
 larger contents in another, manifests and records in theirs. What the store already holds is not stored again, once
 its bytes on disk have been checked: adding a damaged content again heals it.
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from memoryd.digest import PREFIX, canonical_json
@@ -16,10 +18,16 @@ from memoryd.errors import BadCharacters, ContentTooLarge, PackDamaged, StoreErr
 from memoryd.store import pack as packs
 from memoryd.store.chunker import Chunker
 from memoryd.store.chunkindex import PackRows, Place
-from memoryd.store.manifest import Manifest, parse_manifest
+from memoryd.store.drafts import Draft, Frames
+from memoryd.store.manifest import Manifest
 from memoryd.store.pack import PackWriter
 from memoryd.store.shelf import Shelf
-from memoryd.store.survey import checked_item
+
+COMPARE_BYTES = 1 << 20
+COMPARE_CONTENTS = 256
+"""Added contents are looked up in the index together, at the latest when this many (bytes, contents) wait."""
+MANIFEST_MOST = (packs.RAW_LIMIT - 1024) // 36
+"""Chunks that fit one manifest."""
 
 
 class Known(Protocol):
@@ -30,34 +38,18 @@ class Known(Protocol):
     def manifest_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]: ...
 
 
-class Draft:
-    """A frame that still takes items; `close` writes it and tells where it lies."""
+@dataclass(slots=True)
+class Waiting:
+    """A content that was added and not yet compared with the store."""
 
-    def __init__(self, kind: int, flags: int = 0) -> None:
-        self.kind = kind
-        self.flags = flags
-        self.parts: list[bytes | memoryview] = []
-        self.hashes: list[bytes] = []
-        self.size = 0
+    address: bytes
+    data: bytes
+    ends: list[int]
+    hashes: list[bytes]
 
-    def has_room(self, length: int) -> bool:
-        return not self.parts or self.size + length <= packs.SOLID_BYTES
-
-    def add(self, part: bytes | memoryview, digest: bytes) -> None:
-        self.parts.append(part)
-        self.hashes.append(digest)
-        self.size += len(part)
-
-    def close(self, writer: PackWriter, seq: int) -> tuple[int, list[tuple[bytes, int, int]]]:
-        """(frame offset, [(SHA-256, inner offset, length)]); the draft is then empty."""
-        frame_off = writer.append(packs.encode_frame(self.kind, self.parts, self.hashes, seq=seq, flags=self.flags))
-        placed: list[tuple[bytes, int, int]] = []
-        at = 0
-        for digest, part in zip(self.hashes, self.parts, strict=True):
-            placed.append((digest, at, len(part)))
-            at += len(part)
-        self.parts, self.hashes, self.size = [], [], 0
-        return frame_off, placed
+    def manifest(self) -> Manifest:
+        lengths = [end - start for start, end in zip([0, *self.ends], self.ends, strict=False)]
+        return Manifest(self.address, len(self.data), tuple(zip(self.hashes, lengths, strict=True)))
 
 
 class WriteGroup:
@@ -74,10 +66,9 @@ class WriteGroup:
         chunker: Chunker,
         shelf: Shelf,
         known: Known,
+        encoder: Executor,
         seal: Callable[[WriteGroup, PackWriter, PackRows], None],
     ) -> None:
-        self.pending_bytes = 0
-        """Raw bytes of the new chunks so far; a bulk caller commits at 32 MiB."""
         self._last_seq = last_seq
         self._chunker = chunker
         self._shelf = shelf
@@ -86,70 +77,111 @@ class WriteGroup:
         self._closed = False
         self._writer = PackWriter(pack)
         self._rows = PackRows(pack, 0, last_seq=last_seq)
-        self._whole = Draft(packs.CHUNK, packs.FLAG_WHOLE)
-        self._pieces = Draft(packs.CHUNK)
-        self._manifests = Draft(packs.MANIFEST)
-        self._manifest_heads: list[Manifest] = []
-        self._records: Draft | None = None
+        self._frames = Frames(encoder)
+        self._drafts = {
+            key: Draft(*key) for key in ((packs.CHUNK, packs.FLAG_WHOLE), (packs.CHUNK, 0), (packs.MANIFEST, 0))
+        }
+        self._manifests: list[Manifest] = []
+        self._records = Draft(packs.DOCUMENT)
         self._seqs: list[int] = []
+        self._waiting: list[Waiting] = []
+        self._waiting_bytes = 0
+        self._new_bytes = 0
         self._added: set[bytes] = set()
         self._chunks: set[bytes] = set()
         self._intact: dict[tuple[bytes, int], bool] = {}
+
+    @property
+    def pending_bytes(self) -> int:
+        """Raw bytes that the commit will store at most: new chunks, and contents not yet compared with the store.
+
+        A bulk caller commits at 32 MiB.
+        """
+        return self._new_bytes + self._waiting_bytes
 
     def add(self, data: bytes) -> str:
         """The address under which `data` will be readable after the commit. Raises ContentTooLarge, StoreError."""
         self._require_open()
         address = hashlib.sha256(data).digest()
         if address not in self._added:
-            ends = self._chunker.cut(data)
-            if len(ends) == 1:
-                self._add_single(address, data)
-            else:
-                self._add_many(address, data, ends)
             self._added.add(address)
+            self._waiting.append(self._cut(address, data))
+            self._waiting_bytes += len(data)
+            if self._waiting_bytes >= COMPARE_BYTES or len(self._waiting) >= COMPARE_CONTENTS:
+                self._compare()
         return PREFIX + address.hex()
 
-    def _add_single(self, address: bytes, data: bytes) -> None:
-        if address in self._chunks:  # it is a piece of another content in this group
-            self._add_manifest(Manifest(address, len(data), ((address, len(data)),)))
-            return
-        stored = [place for place in self._known.chunk_places([address]).get(address, ()) if self._sound(place)]
-        if not stored:
-            self._add_chunk(self._whole, data, address)
-        elif not any(place.whole for place in stored):
-            self._add_many_known(Manifest(address, len(data), ((address, len(data)),)))
-
-    def _add_many(self, address: bytes, data: bytes, ends: list[int]) -> None:
-        if len(ends) * 36 > packs.RAW_LIMIT - 1024:
-            raise ContentTooLarge(f"{len(data)} bytes are too many chunks for one content.")
+    def _cut(self, address: bytes, data: bytes) -> Waiting:
+        ends = self._chunker.cut(data)
+        if len(ends) == 1:
+            return Waiting(address, data, ends, [address])
+        if len(ends) > MANIFEST_MOST:
+            raise ContentTooLarge(f"{len(data)} bytes are {len(ends)} chunks, more than one manifest lists.")
         view = memoryview(data)
-        pieces = [view[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        hashes = [hashlib.sha256(piece).digest() for piece in pieces]
-        new = [digest for digest in dict.fromkeys(hashes) if digest not in self._chunks]
-        places = self._known.chunk_places(new)
-        held = {digest for digest in new if any(self._sound(place) for place in places.get(digest, ()))}
-        for digest, piece in zip(hashes, pieces, strict=True):
-            if digest not in held and digest not in self._chunks:
-                self._add_chunk(self._pieces, piece, digest)
-        chunks = tuple((digest, len(piece)) for digest, piece in zip(hashes, pieces, strict=True))
-        self._add_many_known(Manifest(address, len(data), chunks))
+        hashes = [hashlib.sha256(view[start:end]).digest() for start, end in zip([0, *ends], ends, strict=False)]
+        return Waiting(address, data, ends, hashes)
 
-    def _add_many_known(self, manifest: Manifest) -> None:
-        """Add the manifest unless the store holds a sound one of the same chunks."""
-        for place in self._known.manifest_places([manifest.address]).get(manifest.address, ()):
-            if self._sound(place) and self._same_manifest(place, manifest):
-                return
-        self._add_manifest(manifest)
+    def _compare(self) -> None:
+        """Look up the waiting contents together, and keep what the store lacks; a failure closes the group."""
+        try:
+            self._compare_waiting()
+        except BaseException:
+            self._closed = True
+            raise
 
-    def _same_manifest(self, place: Place, manifest: Manifest) -> bool:
+    def _compare_waiting(self) -> None:
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        wanted = dict.fromkeys(digest for content in waiting for digest in content.hashes)
+        places = self._known.chunk_places([digest for digest in wanted if digest not in self._chunks])
+        sound = {digest: [place for place in found if self._sound(place)] for digest, found in places.items()}
+        listed: list[Waiting] = []
+        for content in waiting:
+            if len(content.ends) > 1:
+                self._keep_pieces(content, sound)
+                listed.append(content)
+            elif content.address in self._chunks or sound.get(content.address):
+                if not any(place.whole for place in sound.get(content.address, ())):
+                    listed.append(content)  # it is but a piece of another content so far
+            else:
+                self._keep(packs.FLAG_WHOLE, content.data, content.address)
+        self._keep_manifests(listed)
+
+    def _keep_pieces(self, content: Waiting, sound: dict[bytes, list[Place]]) -> None:
+        view = memoryview(content.data)
+        start = 0
+        for digest, end in zip(content.hashes, content.ends, strict=True):
+            if digest not in self._chunks and not sound.get(digest):
+                self._keep(0, view[start:end], digest)
+            start = end
+
+    def _keep(self, flags: int, part: bytes | memoryview, digest: bytes) -> None:
+        self._put((packs.CHUNK, flags), part, digest)
+        self._chunks.add(digest)
+        self._new_bytes += len(part)
+
+    def _put(self, key: tuple[int, int], part: bytes | memoryview, digest: bytes) -> None:
+        draft = self._drafts[key]
+        if not draft.has_room(len(part)):
+            self._frames.put(draft, self._last_seq)
+            draft = self._drafts[key] = Draft(*key)
+        draft.add(part, digest)
+
+    def _keep_manifests(self, contents: list[Waiting]) -> None:
+        """Add the manifests that the store does not hold sound and equal."""
+        known = self._known.manifest_places([content.address for content in contents])
+        for content in contents:
+            manifest = content.manifest()
+            data = manifest.encode()
+            if not any(self._same(place, data) for place in known.get(content.address, ())):
+                self._put((packs.MANIFEST, 0), data, hashlib.sha256(data).digest())
+                self._manifests.append(manifest)
+
+    def _same(self, place: Place, manifest: bytes) -> bool:
         try:
             frame = self._shelf.frame(place.pack, place.frame_off)
-            for digest, at, length in frame.items():
-                if at == place.inner_off:
-                    return parse_manifest(checked_item(frame, digest, at, length)) == manifest
+            return self._sound(place) and frame.item_at(place.inner_off, place.raw_len) == manifest
         except PackDamaged:
-            pass
-        return False
+            return False
 
     def _sound(self, place: Place) -> bool:
         """Whether the frame at `place` is undamaged on disk; looked at once a group."""
@@ -157,33 +189,6 @@ class WriteGroup:
         if key not in self._intact:
             self._intact[key] = self._shelf.intact(*key)
         return self._intact[key]
-
-    def _add_chunk(self, draft: Draft, part: bytes | memoryview, digest: bytes) -> None:
-        if not draft.has_room(len(part)):
-            self._close_chunks(draft)
-        draft.add(part, digest)
-        self._chunks.add(digest)
-        self.pending_bytes += len(part)
-
-    def _close_chunks(self, draft: Draft) -> None:
-        if draft.parts:
-            frame_off, placed = draft.close(self._writer, self._last_seq)
-            is_whole = bool(draft.flags & packs.FLAG_WHOLE)
-            self._rows.chunks += [(digest, frame_off, at, length, is_whole) for digest, at, length in placed]
-
-    def _add_manifest(self, manifest: Manifest) -> None:
-        data = manifest.encode()
-        if not self._manifests.has_room(len(data)):
-            self._close_manifests()
-        self._manifests.add(data, hashlib.sha256(data).digest())
-        self._manifest_heads.append(manifest)
-
-    def _close_manifests(self) -> None:
-        if self._manifests.parts:
-            frame_off, placed = self._manifests.close(self._writer, self._last_seq)
-            for manifest, (_digest, at, length) in zip(self._manifest_heads, placed, strict=True):
-                self._rows.manifests.append((manifest.address, frame_off, at, length, manifest.size))
-            self._manifest_heads = []
 
     def record(self, kind: str, data: dict[str, Any]) -> None:
         """Append a record of kind document, snapshot, scope or tombstone; `data` holds `v` and not `seq`.
@@ -198,21 +203,15 @@ class WriteGroup:
             raw = canonical_json({**data, "seq": seq})
         except UnicodeEncodeError as error:
             raise BadCharacters("A record cannot hold unpaired surrogates.") from error
-        draft = self._records
-        if draft is None or draft.kind != packs.RECORD_KINDS[kind] or not draft.has_room(len(raw)):
+        wanted = packs.RECORD_KINDS[kind]
+        if self._records.kind != wanted or not self._records.has_room(len(raw)):
             self._close_records()
-            draft = self._records = Draft(packs.RECORD_KINDS[kind])
-        draft.add(raw, hashlib.sha256(raw).digest())
+            self._records = Draft(wanted)
+        self._records.add(raw, hashlib.sha256(raw).digest())
         self._seqs.append(seq)
 
     def _close_records(self) -> None:
-        if self._records is not None and self._records.parts:
-            count = len(self._records.parts)
-            last = self._seqs[-1]
-            first = last - count + 1
-            frame_off, _placed = self._records.close(self._writer, first)
-            self._rows.records.append((first, frame_off, last))
-            self._rows.last_seq = last
+        self._frames.put_last(self._records, self._last_seq + len(self._seqs) - len(self._records.hashes) + 1)
 
     def commit(self) -> list[int]:
         """Make everything durable as one pack; the sequence numbers of the records, in order.
@@ -220,14 +219,30 @@ class WriteGroup:
         An empty group writes nothing. Raises DiskFull (the store is as if the group had never been), StorePoisoned.
         """
         self._require_open()
-        self._close_chunks(self._whole)
-        self._close_chunks(self._pieces)
-        self._close_manifests()
+        self._compare()
+        for draft in self._drafts.values():
+            self._frames.put_last(draft, self._last_seq)
         self._close_records()
         self._closed = True
+        for draft, frame_off in self._frames.drain(self._writer):
+            self._list(draft, frame_off)
         if self._writer.frames:
             self._seal(self, self._writer, self._rows)
         return self._seqs
+
+    def _list(self, draft: Draft, frame_off: int) -> None:
+        """Note where the items of a frame lie."""
+        if draft.kind == packs.CHUNK:
+            is_whole = bool(draft.flags & packs.FLAG_WHOLE)
+            self._rows.chunks += [(digest, frame_off, at, length, is_whole) for digest, at, length in draft.placed()]
+        elif draft.kind == packs.MANIFEST:
+            first = len(self._rows.manifests)
+            for manifest, (_digest, at, length) in zip(self._manifests[first:], draft.placed(), strict=False):
+                self._rows.manifests.append((manifest.address, frame_off, at, length, manifest.size))
+        else:
+            first_seq = self._rows.last_seq + 1
+            self._rows.last_seq += len(draft.hashes)
+            self._rows.records.append((first_seq, frame_off, self._rows.last_seq))
 
     def abandon(self) -> None:
         """Drop everything; the group takes nothing more."""

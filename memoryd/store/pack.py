@@ -35,8 +35,9 @@ FLAG_WHOLE = 1
 """Frame flag of chunks: every item is a whole content, so its hash is a content address without a manifest."""
 
 ZSTD_LEVEL = 3
-SOLID_BYTES = 256 * 1024
-"""Raw bytes up to which small items share a frame; a longer item has a frame of its own."""
+SOLID_BYTES = 64 * 1024
+"""Raw bytes up to which small items share a frame; a longer item has a frame of its own. The format allows 256 KiB:
+that would be 6 % smaller on text and make a lone read four times as slow."""
 RAW_LIMIT = 64 << 20
 """No frame holds or claims more raw bytes than this."""
 

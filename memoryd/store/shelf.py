@@ -6,13 +6,16 @@ Decoded frames are kept in a bounded cache, because neighbours in a solid frame 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from memoryd.errors import PackDamaged
@@ -22,7 +25,7 @@ CACHE_BYTES = 8 << 20
 _NAME = re.compile(r"[0-9a-f]{32}\.pack\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Frame:
     """A frame whose checksums held, unpacked; `table` is its items table as stored."""
 
@@ -30,13 +33,34 @@ class Frame:
     header: packs.FrameHeader
     table: bytes
     raw: bytes
+    _items: list[tuple[bytes, int, int]] | None = None
 
-    def items(self) -> Iterator[tuple[bytes, int, int]]:
-        """(SHA-256, offset in the raw bytes, length) of every item."""
-        at = 0
-        for digest, length in packs.parse_items(self.header, self.table, self.offset):
-            yield digest, at, length
-            at += length
+    def items(self) -> list[tuple[bytes, int, int]]:
+        """(SHA-256, offset in the raw bytes, length) of every item, in order. Raises PackDamaged."""
+        if self._items is None:
+            at = 0
+            found = []
+            for digest, length in packs.parse_items(self.header, self.table, self.offset):
+                found.append((digest, at, length))
+                at += length
+            self._items = found
+        return self._items
+
+    def checked(self, digest: bytes, at: int, length: int) -> bytes:
+        """The raw bytes of the item at `at`, verified against `digest`. Raises PackDamaged."""
+        raw = self.raw[at : at + length]
+        if len(raw) != length or hashlib.sha256(raw).digest() != digest:
+            raise PackDamaged(f"An item of the frame at byte {self.offset} does not match its SHA-256.")
+        return raw
+
+    def item_at(self, at: int, length: int) -> bytes:
+        """The raw bytes of the item that starts at `at`, verified against the items table. Raises PackDamaged."""
+        items = self.items()
+        first = bisect_left(items, at, key=itemgetter(1))
+        for digest, start, size in items[first : first + 2]:
+            if (start, size) == (at, length):
+                return self.checked(digest, at, length)
+        raise PackDamaged(f"No item of the frame at byte {self.offset} lies where the index says.")
 
 
 class PackFile:
@@ -143,13 +167,13 @@ class Shelf:
         """Ids of the packs that are there, sorted, and whatever else lies between them. Raises OSError."""
         found: list[bytes] = []
         strays: list[Path] = []
-        for folder in sorted(self.packs.iterdir()):
-            entries = list(folder.iterdir()) if folder.is_dir() else [folder]
-            for entry in entries:
-                if _NAME.match(entry.name) and entry.name.startswith(folder.name) and folder.is_dir():
-                    found.append(bytes.fromhex(entry.stem))
+        for root, _folders, names in os.walk(self.packs, onerror=_raise):
+            folder = Path(root)
+            for name in names:
+                if _NAME.match(name) and folder.name == name[:2] and folder.parent == self.packs:
+                    found.append(bytes.fromhex(name[:32]))
                 else:
-                    strays.append(entry)
+                    strays.append(folder / name)
         return sorted(found), strays
 
     @contextmanager
@@ -207,3 +231,8 @@ class Shelf:
         with self._lock:
             self._cached.clear()
             self._held = 0
+
+
+def _raise(error: OSError) -> None:
+    """An unreadable folder must not look like an empty one."""
+    raise error

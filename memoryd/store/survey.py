@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from memoryd.digest import canonical_json, sha256_hex
+from memoryd.digest import canonical_json
 from memoryd.errors import PackDamaged
 from memoryd.store import pack as packs
 from memoryd.store.chunkindex import PackRows
@@ -59,7 +59,7 @@ def _add_frame(rows: PackRows, file: PackFile, offset: int) -> None:
 def manifests_in(frame: Frame) -> Iterator[tuple[int, int, Manifest]]:
     """(offset in the raw bytes, length, manifest) of a manifest frame. Raises PackDamaged."""
     for digest, at, length in frame.items():
-        yield at, length, parse_manifest(checked_item(frame, digest, at, length))
+        yield at, length, parse_manifest(frame.checked(digest, at, length))
 
 
 def records_in(frame: Frame, *, canonical: bool = False) -> list[tuple[int, dict[str, Any]]]:
@@ -69,7 +69,7 @@ def records_in(frame: Frame, *, canonical: bool = False) -> list[tuple[int, dict
     """
     found: list[tuple[int, dict[str, Any]]] = []
     for digest, at, length in frame.items():
-        raw = checked_item(frame, digest, at, length)
+        raw = frame.checked(digest, at, length)
         try:
             data = json.loads(raw)
             sound = isinstance(data, dict) and (not canonical or canonical_json(data) == raw)
@@ -82,11 +82,3 @@ def records_in(frame: Frame, *, canonical: bool = False) -> list[tuple[int, dict
     if found[0][0] != frame.header.seq:
         raise PackDamaged(f"The frame at byte {frame.offset} names another first record than it holds.")
     return found
-
-
-def checked_item(frame: Frame, digest: bytes, at: int, length: int) -> bytes:
-    """An item's raw bytes, verified against its SHA-256. Raises PackDamaged."""
-    raw = frame.raw[at : at + length]
-    if len(raw) != length or sha256_hex(raw) != digest.hex():
-        raise PackDamaged(f"An item of the frame at byte {frame.offset} does not match its SHA-256.")
-    return raw
