@@ -1,0 +1,327 @@
+"""How do many threads share one SQLite file with one writer, and what happens when the file is damaged?
+
+Readers have one connection a thread and never wait for the writer (write-ahead log). A damaged file is never deleted:
+it is renamed to `<name>.damaged-N`, and a new one is made in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from memoryd.catalog.journal import log_damage
+from memoryd.catalog.schema import CATALOG, expected_shape, migrate, shape
+from memoryd.errors import DatabaseDamaged, DiskFull, FormatUnsupported, HomeError, MemorydError, StorePoisoned
+
+LOG_LIMIT = 16 << 20
+"""Bytes of write-ahead log after which a commit waits a moment for readers and empties it."""
+_CHECK_LIMIT = 16 << 20
+"""A file up to this size is checked at every start, a larger one only when it was not closed."""
+_BUSY_MS = 5000
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_REFUSED = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY}
+
+
+class _Reader:
+    """One thread's read connection; the lock keeps close() from pulling it away under a running query."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.lock = threading.Lock()
+        self.thread = weakref.ref(threading.current_thread())
+
+    def abandoned(self) -> bool:
+        thread = self.thread()
+        return thread is None or not thread.is_alive()
+
+    def close(self) -> None:
+        with self.lock:
+            self.connection.close()
+
+
+class Database:
+    """One SQLite file in WAL mode. `recreated`, `set_aside` and `damage` tell whether the opener had to replace it.
+
+    Raises FormatUnsupported (a newer version wrote it), DatabaseDamaged, DiskFull, HomeError at construction.
+    """
+
+    def __init__(
+        self, path: Path, migrations: Sequence[str], *, synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+    ) -> None:
+        self.path = path
+        self.recreated = False
+        self.set_aside: Path | None = None
+        self.damage = ""
+        self._synchronous = synchronous
+        self._migrations = tuple(migrations)
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._poisoned = False
+        self._closed = False
+        self._local = threading.local()
+        self._readers: list[_Reader] = []
+        self._readers_lock = threading.Lock()
+        self._writer = self._open()
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction (BEGIN IMMEDIATE); commits at the end, rolls back on any exception. Waits for its turn.
+
+        `durable=False` commits without waiting for the disk, whatever `synchronous` says. A thread must not open a
+        second one inside (RuntimeError). Raises DiskFull and StorePoisoned (after an I/O error no write is tried
+        again), DatabaseDamaged, HomeError after close().
+        """
+        if self._owner == threading.get_ident():
+            raise RuntimeError("a write transaction is already open in this thread")
+        with self._lock:
+            self._check_writable()
+            self._owner = threading.get_ident()
+            try:
+                yield from self._transaction(durable)
+                self._bound_log()
+            except sqlite3.Error as error:
+                self._raise(error)
+            finally:
+                self._owner = None
+
+    def _transaction(self, durable: bool) -> Iterator[sqlite3.Connection]:
+        level = self._synchronous if durable else "NORMAL"
+        self._writer.execute(f"PRAGMA synchronous={level}")
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._writer
+            self._writer.execute("COMMIT")
+        except BaseException:
+            # Some errors (a full disk) have rolled back already.
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+
+    def read(self) -> sqlite3.Connection:
+        """This thread's read-only connection, in autocommit mode; whoever uses it is done before close()."""
+        return self._reader().connection
+
+    def rows(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        """All rows of one query, read at one moment. Raises DatabaseDamaged, HomeError after close()."""
+        reader = self._reader()
+        with reader.lock:
+            try:
+                return reader.connection.execute(sql, parameters).fetchall()
+            except sqlite3.Error as error:
+                self._raise(error)
+
+    def row(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any | None:
+        """The first row of one query, or None."""
+        found = self.rows(sql, parameters)
+        return found[0] if found else None
+
+    def meta(self, key: str) -> str | None:
+        """What the file says about itself under `key`."""
+        found = self.row("SELECT value FROM meta WHERE key = ?", (key,))
+        return None if found is None else str(found[0])
+
+    def set_meta(self, tx: sqlite3.Connection, key: str, value: str) -> None:
+        """Set `key`, inside the caller's transaction."""
+        tx.execute(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
+
+    def checkpoint(self, *, wait_ms: int = _BUSY_MS) -> bool:
+        """Move the whole log into the file and empty it; False where readers held it longer than `wait_ms`."""
+        with self._lock:
+            self._check_writable()
+            try:
+                return self._empty_log(wait_ms)
+            except sqlite3.Error as error:
+                self._raise(error)
+
+    def problems(self) -> list[str]:
+        """What SQLite's full integrity check finds; empty when the file is whole. Slow on large files."""
+        try:
+            found = [str(row[0]) for row in self.rows("PRAGMA integrity_check")]
+        except DatabaseDamaged as error:
+            return [error.message]
+        return [] if found == ["ok"] else found
+
+    def close(self) -> None:
+        """Wait for the writer, empty the log, close every connection of every thread. Twice is fine."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            with self._readers_lock:
+                for reader in self._readers:
+                    reader.close()
+                self._readers.clear()
+            with suppress(sqlite3.Error):  # the log is replayed at the next start
+                self._empty_log(0)
+            self._writer.close()
+
+    def _open(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = None
+        try:
+            left_behind = self._inspect()
+            connection = self._connect()
+            self._prepare(connection, left_behind)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, sqlite3.Error):
+                self._raise(error)
+            if isinstance(error, OSError):
+                raise HomeError(f"{self.path} cannot be opened: {error.strerror}.", path=str(self.path)) from error
+            raise
+        return connection
+
+    def _inspect(self) -> bool:
+        """Look at the files before SQLite touches them; True when an earlier process did not close them."""
+        if _suspicion(self.path).exists():
+            raise self._damaged("an earlier process found it damaged")
+        found = log_damage(self.path)
+        if found is not None:
+            raise self._damaged(found)
+        # Made here, not by SQLite, so that it (and the log beside it) is the owner's alone.
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        log = _beside(self.path, "-wal")
+        return log.exists() and log.stat().st_size > 0
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=_BUSY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        connection.execute("PRAGMA foreign_keys=ON")
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection, left_behind: bool) -> None:
+        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":
+            raise HomeError(f"{self.path} lies on a file system without shared memory.", path=str(self.path))
+        connection.execute(f"PRAGMA journal_size_limit={LOG_LIMIT}")
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > len(self._migrations):
+            raise FormatUnsupported(
+                f"{self.path} has version {version}; this memoryd knows {len(self._migrations)}.", path=str(self.path)
+            )
+        if left_behind or self.path.stat().st_size <= _CHECK_LIMIT:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise self._damaged(str(found))
+        migrate(connection, self._migrations, version)
+        if shape(connection) != expected_shape(self._migrations):
+            raise self._damaged("its tables are not those of its version")
+
+    def _reader(self) -> _Reader:
+        reader: _Reader | None = getattr(self._local, "reader", None)
+        if reader is not None and not self._closed:
+            return reader
+        with self._readers_lock:
+            if self._closed:
+                raise HomeError(f"{self.path.name} is closed.", path=str(self.path))
+            for gone in [known for known in self._readers if known.abandoned()]:
+                gone.close()
+                self._readers.remove(gone)
+            try:
+                connection = self._connect()
+                connection.execute("PRAGMA query_only=ON")
+                connection.execute("PRAGMA cache_size=-1024")
+            except sqlite3.Error as error:
+                self._raise(error)
+            reader = _Reader(connection)
+            self._readers.append(reader)
+        self._local.reader = reader
+        return reader
+
+    def _bound_log(self) -> None:
+        """SQLite's own checkpoints starve under readers that overlap; past the limit, wait a moment for them."""
+        with suppress(OSError):
+            if _beside(self.path, "-wal").stat().st_size > LOG_LIMIT:
+                self._empty_log(250)
+
+    def _empty_log(self, wait_ms: int) -> bool:
+        self._writer.execute(f"PRAGMA busy_timeout={wait_ms}")
+        try:
+            busy = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            self._writer.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+        return not busy
+
+    def _check_writable(self) -> None:
+        if self._closed:
+            raise HomeError(f"{self.path.name} is closed.", path=str(self.path))
+        if self._poisoned:
+            raise StorePoisoned(f"{self.path} takes no writes after an I/O error.", path=str(self.path))
+
+    def _damaged(self, why: str) -> DatabaseDamaged:
+        return DatabaseDamaged(f"{self.path} is damaged: {why}.", path=str(self.path))
+
+    def _raise(self, error: sqlite3.Error) -> NoReturn:
+        """Raise the typed error for what SQLite reports; the caller's own faults (constraints) stay as they are."""
+        explained = self._explained(error)
+        if explained is None:
+            raise error
+        raise explained from error
+
+    def _explained(self, error: sqlite3.Error) -> MemorydError | None:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGED:
+            with suppress(OSError):
+                _suspicion(self.path).touch()
+            return self._damaged(str(error))
+        if code == sqlite3.SQLITE_FULL:
+            return DiskFull(f"{self.path}: no space left.", path=str(self.path))
+        if code == sqlite3.SQLITE_IOERR:
+            self._poisoned = True
+            return StorePoisoned(f"{self.path}: {error}.", path=str(self.path))
+        if code in _REFUSED:
+            return HomeError(f"{self.path}: {error}.", path=str(self.path))
+        if self._closed:
+            return HomeError(f"{self.path.name} is closed.", path=str(self.path))
+        return None
+
+
+def open_catalog(path: Path) -> Database:
+    """catalog.db, a view: a damaged one is set aside and begun anew (`recreated`), to be filled again by the caller.
+
+    Raises FormatUnsupported, DiskFull, HomeError.
+    """
+    return open_or_replace(path, CATALOG, synchronous="NORMAL")
+
+
+def open_or_replace(path: Path, migrations: Sequence[str], *, synchronous: Literal["NORMAL", "FULL"]) -> Database:
+    """Open the file; a damaged one is renamed to `<name>.damaged-N` (with its log) and a new one is made."""
+    try:
+        return Database(path, migrations, synchronous=synchronous)
+    except DatabaseDamaged as error:
+        aside = _set_aside(path)
+        database = Database(path, migrations, synchronous=synchronous)
+        database.recreated, database.set_aside, database.damage = True, aside, error.message
+        return database
+
+
+def _set_aside(path: Path) -> Path:
+    number = 1
+    while (aside := _beside(path, f".damaged-{number}")).exists():
+        number += 1
+    with suppress(FileNotFoundError):
+        path.rename(aside)
+    with suppress(FileNotFoundError):
+        _beside(path, "-wal").rename(_beside(aside, "-wal"))
+    _beside(path, "-shm").unlink(missing_ok=True)
+    _suspicion(path).unlink(missing_ok=True)
+    return aside
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _suspicion(path: Path) -> Path:
+    """The mark that a running process leaves when it meets damage, so that the next start heals it."""
+    return _beside(path, ".suspect")

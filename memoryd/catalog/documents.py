@@ -1,0 +1,253 @@
+"""Which content is where now, and which was there before?
+
+Path identity and content identity are apart: a document is a (source, path), its history a row for each record, its
+address whatever was seen there last. Sequence numbers, not arrival, decide what is newest.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from memoryd.catalog.db import Database
+from memoryd.digest import document_id
+from memoryd.records import DocumentEvent, Kind, Status
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """A document as the newest record left it; `address` is None when it is gone, the rest is then the last known.
+
+    `type` is the memory's type or empty; `problem` says why its text could not be read whole; `exec` the file's bit.
+    """
+
+    document_id: str
+    source: str
+    path: bytes
+    scope: str
+    kind: Kind
+    type: str
+    status: Status
+    address: str | None
+    size: int
+    title: str
+    tags: tuple[str, ...]
+    seq: int
+    extractor: str
+    encoding: str
+    problem: str | None
+    observed: str
+    exec: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One record of a document; `address` is None for `gone`."""
+
+    seq: int
+    event: Literal["seen", "gone"]
+    address: str | None
+    size: int
+    observed: str
+
+
+_COLUMNS = (
+    "d.document_id, d.source, d.path, d.scope, d.kind, d.type, d.status, d.address, d.size, d.title, d.tags, d.seq,"
+    " d.extractor, d.encoding, d.problem, d.observed, d.exec"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM documents d"
+
+
+class Documents:
+    """The documents of all sources; every lookup runs over an index, every total over kept counts."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def apply(
+        self,
+        tx: sqlite3.Connection,
+        event: DocumentEvent,
+        *,
+        title: str,
+        type: str,
+        status: Status,
+        extractor: str,
+        encoding: str,
+        problem: str | None,
+    ) -> None:
+        """Take one record over: a history row, and the current row where the record is the newest.
+
+        The same record once more changes nothing. `gone` keeps title, type, status and extraction as last known. When
+        the address changes, the document's passages and memory row go: write the new ones afterwards, in the same
+        transaction. Raises ValueError for a record without seq.
+        """
+        if event.seq <= 0:
+            raise ValueError("a record has no seq before it is committed")
+        address = event.address if event.event == "seen" else None
+        told = (_clean(title), type, status, extractor, encoding, problem)
+        identity = document_id(event.source, event.path)
+        found = tx.execute("SELECT number, seq, first_seq FROM documents WHERE document_id = ?", (identity,)).fetchone()
+        if found is None:
+            number = self._insert(tx, identity, event, address, told)
+        else:
+            number = found[0]
+            if event.seq > found[1]:
+                self._update(tx, number, event, address, told)
+            elif event.seq < found[2]:
+                tx.execute("UPDATE documents SET first_seq = ? WHERE number = ?", (event.seq, number))
+        tx.execute(
+            "INSERT OR IGNORE INTO events VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (event.seq, number, event.event, event.scope, address, event.size, event.observed),
+        )
+
+    def _insert(
+        self, tx: sqlite3.Connection, identity: str, event: DocumentEvent, address: str | None, told: tuple[Any, ...]
+    ) -> int:
+        cursor = tx.execute(
+            "INSERT INTO documents (document_id, source, path, scope, kind, address, size, exec, tags, seq, first_seq,"
+            " observed, title, type, status, extractor, encoding, problem)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (identity, event.source, event.path, *_state(event, address), event.seq, event.seq, event.observed, *told),
+        )
+        return cast("int", cursor.lastrowid)
+
+    def _update(
+        self, tx: sqlite3.Connection, number: int, event: DocumentEvent, address: str | None, told: tuple[Any, ...]
+    ) -> None:
+        sets = "scope = ?, kind = ?, address = ?, size = ?, exec = ?, tags = ?, seq = ?, observed = ?"
+        values = (*_state(event, address), event.seq, event.observed)
+        if address is not None:
+            sets += ", title = ?, type = ?, status = ?, extractor = ?, encoding = ?, problem = ?"
+            values += told
+        tx.execute(f"UPDATE documents SET {sets} WHERE number = ?", (*values, number))
+
+    def get(self, document_id: str) -> DocumentRow | None:
+        """The document of this id, gone or not."""
+        return _one(self._db.row(f"{_SELECT} WHERE d.document_id = ?", (document_id,)))
+
+    def get_many(self, ids: Sequence[str]) -> dict[str, DocumentRow]:
+        """The documents of these ids, gone or not; unknown ids are left out."""
+        found = self._db.rows(
+            f"{_SELECT} WHERE d.document_id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+        )
+        return {row.document_id: row for row in map(_document, found)}
+
+    def by_path(self, source: str, path: bytes) -> DocumentRow | None:
+        """The document at this place, gone or not."""
+        return self.get(document_id(source, path))
+
+    def by_address(self, address: str, scopes: Sequence[str] | None) -> list[DocumentRow]:
+        """The documents that hold this content now, oldest first; `scopes` None = all, empty = none."""
+        found = self._db.rows(
+            f"{_SELECT} WHERE d.address = ?1 AND {_within('d.scope')} ORDER BY d.first_seq", (address, _listed(scopes))
+        )
+        return [_document(row) for row in found]
+
+    def ever_at(self, address: str, scopes: Sequence[str] | None) -> list[DocumentRow]:
+        """The documents that hold or once held this content, oldest first, gone ones included.
+
+        Both the scope it was seen under then and the document's scope now must be allowed, so that a document moved
+        out of sight takes its past along.
+        """
+        found = self._db.rows(
+            f"{_SELECT} WHERE {_within('d.scope')} AND d.number IN"
+            f" (SELECT e.document FROM events e WHERE e.address = ?1 AND {_within('e.scope')}) ORDER BY d.first_seq",
+            (address, _listed(scopes)),
+        )
+        return [_document(row) for row in found]
+
+    def history(self, document_id: str) -> list[HistoryRow]:
+        """Every record of the document, oldest first; empty for an unknown id."""
+        found = self._db.rows(
+            "SELECT e.seq, e.event, e.address, e.size, e.observed FROM documents d JOIN events e"
+            " ON e.document = d.number WHERE d.document_id = ? ORDER BY e.seq",
+            (document_id,),
+        )
+        return [HistoryRow(*row) for row in found]
+
+    def current(self, source: str) -> Iterator[DocumentRow]:
+        """The documents of a source that are not gone, ordered by path.
+
+        Read page by page, so that a slow consumer holds no snapshot; hold the store lane where it must not change.
+        """
+        last = None
+        while True:
+            beyond = "" if last is None else " AND d.path > ?3"
+            parameters = (source, _PAGE) if last is None else (source, _PAGE, last)
+            page = self._db.rows(
+                f"{_SELECT} WHERE d.source = ?1 AND d.address IS NOT NULL{beyond} ORDER BY d.path LIMIT ?2", parameters
+            )
+            yield from map(_document, page)
+            if len(page) < _PAGE:
+                return
+            last = page[-1][2]
+
+    def sources(self) -> list[str]:
+        """The sources that have documents which are not gone, sorted."""
+        found = self._db.rows("SELECT DISTINCT source FROM tallies WHERE documents > 0 ORDER BY source")
+        return [row[0] for row in found]
+
+    def changed_after(self, seq: int, limit: int) -> list[DocumentRow]:
+        """Documents whose newest record is later than `seq`, ordered by it, gone ones included, at most `limit`."""
+        found = self._db.rows(f"{_SELECT} WHERE d.seq > ? ORDER BY d.seq LIMIT ?", (seq, limit))
+        return [_document(row) for row in found]
+
+    def count_changed_after(self, seq: int) -> int:
+        """How many documents `changed_after` would give without a limit."""
+        return self._number("SELECT count(*) FROM documents WHERE seq > ?", seq)
+
+    def live_count(self, source: str | None = None) -> int:
+        """Documents that are not gone, of one source or of all."""
+        if source is None:
+            return self._number("SELECT coalesce(sum(documents), 0) FROM tallies")
+        return self._number("SELECT coalesce(sum(documents), 0) FROM tallies WHERE source = ?", source)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Documents that are not gone: {"kind": {...}, "scope": {...}, "source": {...}}."""
+        found: dict[str, dict[str, int]] = {"kind": {}, "scope": {}, "source": {}}
+        for row in self._db.rows("SELECT kind, scope, source, documents FROM tallies WHERE documents > 0"):
+            for group, name in zip(found.values(), row, strict=False):
+                group[name] = group.get(name, 0) + row[3]
+        return found
+
+    def last_seq(self) -> int:
+        """The sequence number of the newest document record taken over; 0 without any."""
+        return self._number("SELECT coalesce(max(seq), 0) FROM documents")
+
+    def _number(self, sql: str, *parameters: Any) -> int:
+        return int(cast("tuple[int]", self._db.row(sql, parameters))[0])
+
+
+def _state(event: DocumentEvent, address: str | None) -> tuple[Any, ...]:
+    return event.scope, event.kind, address, event.size, event.exec, json.dumps(event.tags)
+
+
+def _within(column: str) -> str:
+    """SQL condition: the scope in `column` is allowed by parameter 2 (a JSON list, or NULL for all)."""
+    return f"(?2 IS NULL OR {column} IN (SELECT value FROM json_each(?2)))"
+
+
+def _listed(scopes: Sequence[str] | None) -> str | None:
+    return None if scopes is None else json.dumps(list(scopes))
+
+
+def _clean(text: str) -> str:
+    """SQLite takes no unpaired surrogates; a strange title must not stop a document."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _one(row: Any | None) -> DocumentRow | None:
+    return None if row is None else _document(row)
+
+
+def _document(row: Any) -> DocumentRow:
+    values = list(row)
+    values[10] = () if values[10] == "[]" else tuple(json.loads(values[10]))
+    values[16] = bool(values[16])
+    return DocumentRow(*values)

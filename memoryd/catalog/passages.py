@@ -1,0 +1,125 @@
+"""Where in a document's stored bytes does each passage stand?
+
+The text itself is not here: it is cut out of the verified bytes by these offsets.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memoryd.catalog.db import Database
+from memoryd.records import IndexedPassage
+
+_PAGE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class PassageRow:
+    """`start`/`end` are byte offsets into the stored bytes, lines 1-based and inclusive; `text_sha256` names what is
+    embedded for it."""
+
+    id: str
+    document_id: str
+    ordinal: int
+    start: int
+    end: int
+    line_start: int
+    line_end: int
+    heading: tuple[str, ...]
+    symbol: str
+    text_sha256: str
+
+
+_SELECT = (
+    "SELECT p.id, d.document_id, p.ordinal, p.start, p.end, p.line_start, p.line_end, p.heading, p.symbol,"
+    " p.text_sha256 FROM passages p JOIN documents d ON d.number = p.document"
+)
+
+
+class Passages:
+    """The passages of the documents that are not gone."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def replace(self, tx: sqlite3.Connection, document_id: str, passages: Sequence[IndexedPassage]) -> None:
+        """Give a document these passages, in this order, instead of those it had.
+
+        Raises ValueError where the document is unknown or gone (apply its event first).
+        """
+        found = tx.execute("SELECT number, address FROM documents WHERE document_id = ?", (document_id,)).fetchone()
+        if found is None or found[1] is None:
+            raise ValueError(f"document {document_id} is unknown or gone")
+        number = found[0]
+        tx.execute("DELETE FROM passages WHERE document = ?", (number,))
+        tx.executemany(
+            "INSERT INTO passages (id, document, ordinal, start, end, line_start, line_end, heading, symbol,"
+            " text_sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [_values(number, ordinal, item) for ordinal, item in enumerate(passages)],
+        )
+
+    def remove(self, tx: sqlite3.Connection, document_id: str) -> None:
+        """Take a document's passages away; nothing happens where it has none."""
+        tx.execute(
+            "DELETE FROM passages WHERE document = (SELECT number FROM documents WHERE document_id = ?)", (document_id,)
+        )
+
+    def of_document(self, document_id: str) -> list[PassageRow]:
+        """A document's passages in their order; empty for an unknown one."""
+        found = self._db.rows(f"{_SELECT} WHERE d.document_id = ? ORDER BY p.ordinal", (document_id,))
+        return [_passage(row) for row in found]
+
+    def of_documents(self, ids: Sequence[str]) -> dict[str, list[PassageRow]]:
+        """The passages of several documents in their order; a document without any has an empty list."""
+        found: dict[str, list[PassageRow]] = {id: [] for id in ids}
+        rows = self._db.rows(
+            f"{_SELECT} WHERE d.document_id IN (SELECT value FROM json_each(?)) ORDER BY p.document, p.ordinal",
+            (json.dumps(list(found)),),
+        )
+        for row in map(_passage, rows):
+            found[row.document_id].append(row)
+        return found
+
+    def get_many(self, ids: Sequence[str]) -> dict[str, PassageRow]:
+        """The passages of these ids; unknown ids are left out."""
+        found = self._db.rows(f"{_SELECT} WHERE p.id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
+        return {row.id: row for row in map(_passage, found)}
+
+    def count(self) -> int:
+        """Passages of documents that are not gone."""
+        found = self._db.row("SELECT amount FROM totals WHERE name = 'passages'")
+        return int(found[0]) if found else 0
+
+    def ids(self) -> Iterator[str]:
+        """Every passage id, sorted; read page by page, so that a slow consumer holds no snapshot."""
+        last = ""
+        while page := self._db.rows("SELECT id FROM passages WHERE id > ? ORDER BY id LIMIT ?", (last, _PAGE)):
+            for row in page:
+                yield row[0]
+            last = page[-1][0]
+
+
+def _values(number: int, ordinal: int, item: IndexedPassage) -> tuple[Any, ...]:
+    passage = item.passage
+    return (
+        item.id,
+        number,
+        ordinal,
+        passage.start,
+        passage.end,
+        passage.line_start,
+        passage.line_end,
+        json.dumps(passage.heading),
+        passage.symbol,
+        item.text_sha256,
+    )
+
+
+def _passage(row: Any) -> PassageRow:
+    values = list(row)
+    values[7] = () if values[7] == "[]" else tuple(json.loads(values[7]))
+    return PassageRow(*values)

@@ -1,0 +1,197 @@
+"""Which tables does catalog.db hold, and by which numbered steps did it get them?
+
+Step N of `CATALOG` takes a file from `PRAGMA user_version` N-1 to N; a step that was released is never edited. The
+counts that every search compares (live documents, passages) are kept by triggers, so that reading them costs one row.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+CATALOG: tuple[str, ...] = (
+    """
+-- Step 1: the view of documents, memories and passages, plus the jobs of the daemon.
+--   meta       what this view says about itself, e.g. up to which record it was filled
+--   scopes     the newest `scope` record of each project
+--   documents  the current state of each (source, path); address NULL = gone, the row stays
+--   events     its history, one row a `document` record; seq is store-wide
+--   passages   where the ranked pieces of a live document stand; their text is cut from the stored bytes
+--   memories   the frontmatter of each live memory file, one row a file (two files may hold one id);
+--              created_at = `created` as microseconds since 1970 in UTC, NULL where it is no time
+--   tallies    live documents by (source, scope, kind); totals: live passages
+--   jobs       long work of the daemon and how it ended
+-- A document whose content changes loses its passages and its memory row at once: whoever applies an event then
+-- writes the new ones in the same transaction.
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE scopes (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, remote TEXT, root TEXT, seq INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE documents (
+  number INTEGER PRIMARY KEY,
+  document_id TEXT NOT NULL UNIQUE,
+  source TEXT NOT NULL,
+  path BLOB NOT NULL,
+  scope TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  type TEXT NOT NULL,
+  status TEXT NOT NULL,
+  address TEXT,
+  size INTEGER NOT NULL,
+  exec INTEGER NOT NULL,
+  title TEXT NOT NULL,
+  tags TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  first_seq INTEGER NOT NULL,
+  extractor TEXT NOT NULL,
+  encoding TEXT NOT NULL,
+  problem TEXT,
+  observed TEXT NOT NULL
+);
+CREATE UNIQUE INDEX documents_by_seq ON documents (seq);
+CREATE INDEX documents_live ON documents (source, path) WHERE address IS NOT NULL;
+CREATE INDEX documents_by_address ON documents (address) WHERE address IS NOT NULL;
+
+CREATE TABLE events (
+  seq INTEGER PRIMARY KEY,
+  document INTEGER NOT NULL REFERENCES documents (number),
+  event TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  address TEXT,
+  size INTEGER NOT NULL,
+  observed TEXT NOT NULL
+);
+CREATE INDEX events_by_document ON events (document, seq);
+CREATE INDEX events_by_address ON events (address) WHERE address IS NOT NULL;
+
+CREATE TABLE passages (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  document INTEGER NOT NULL REFERENCES documents (number),
+  ordinal INTEGER NOT NULL,
+  start INTEGER NOT NULL,
+  end INTEGER NOT NULL,
+  line_start INTEGER NOT NULL,
+  line_end INTEGER NOT NULL,
+  heading TEXT NOT NULL,
+  symbol TEXT NOT NULL,
+  text_sha256 TEXT NOT NULL
+);
+CREATE UNIQUE INDEX passages_by_document ON passages (document, ordinal);
+
+CREATE TABLE memories (
+  document INTEGER PRIMARY KEY REFERENCES documents (number),
+  id TEXT NOT NULL,
+  fact TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  title TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  status TEXT NOT NULL,
+  created TEXT NOT NULL,
+  created_at INTEGER,
+  updated TEXT NOT NULL,
+  tags TEXT NOT NULL,
+  key TEXT,
+  supersedes TEXT,
+  superseded_by TEXT,
+  archive_reason TEXT,
+  citations TEXT NOT NULL,
+  address TEXT NOT NULL,
+  path BLOB NOT NULL
+);
+CREATE INDEX memories_by_id ON memories (id);
+CREATE INDEX memories_by_fact ON memories (fact, seq);
+CREATE INDEX memories_by_key ON memories (scope, key) WHERE key IS NOT NULL;
+CREATE INDEX memories_by_age ON memories (created_at DESC, id);
+
+CREATE TABLE tallies (
+  source TEXT NOT NULL, scope TEXT NOT NULL, kind TEXT NOT NULL, documents INTEGER NOT NULL,
+  PRIMARY KEY (source, scope, kind)
+) WITHOUT ROWID;
+CREATE TABLE totals (name TEXT PRIMARY KEY, amount INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO totals VALUES ('passages', 0);
+
+CREATE TRIGGER document_added AFTER INSERT ON documents WHEN NEW.address IS NOT NULL BEGIN
+  INSERT INTO tallies VALUES (NEW.source, NEW.scope, NEW.kind, 1)
+    ON CONFLICT (source, scope, kind) DO UPDATE SET documents = documents + 1;
+END;
+CREATE TRIGGER document_moved AFTER UPDATE OF address, scope, kind ON documents
+WHEN (OLD.address IS NULL) <> (NEW.address IS NULL) OR OLD.scope <> NEW.scope OR OLD.kind <> NEW.kind BEGIN
+  UPDATE tallies SET documents = documents - 1
+    WHERE OLD.address IS NOT NULL AND source = OLD.source AND scope = OLD.scope AND kind = OLD.kind;
+  INSERT INTO tallies SELECT NEW.source, NEW.scope, NEW.kind, 1 WHERE NEW.address IS NOT NULL
+    ON CONFLICT (source, scope, kind) DO UPDATE SET documents = documents + 1;
+END;
+CREATE TRIGGER document_changed AFTER UPDATE OF address ON documents WHEN OLD.address IS NOT NEW.address BEGIN
+  DELETE FROM passages WHERE document = NEW.number;
+  DELETE FROM memories WHERE document = NEW.number;
+END;
+CREATE TRIGGER passage_added AFTER INSERT ON passages BEGIN
+  UPDATE totals SET amount = amount + 1 WHERE name = 'passages';
+END;
+CREATE TRIGGER passage_removed AFTER DELETE ON passages BEGIN
+  UPDATE totals SET amount = amount - 1 WHERE name = 'passages';
+END;
+
+CREATE TABLE jobs (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,
+  args TEXT NOT NULL,
+  state TEXT NOT NULL,
+  done INTEGER NOT NULL DEFAULT 0,
+  total INTEGER NOT NULL DEFAULT 0,
+  note TEXT NOT NULL DEFAULT '',
+  result TEXT,
+  started REAL NOT NULL,
+  updated REAL NOT NULL,
+  finished REAL
+);
+CREATE INDEX jobs_running ON jobs (state) WHERE state = 'running';
+""",
+)
+
+STATE: tuple[str, ...] = (
+    """
+-- Step 1: what no pack and no vault file can tell again.
+--   intents  writes of memory files that were begun; several rows of one id are one write
+--   recalls  how often, and when last, a fact was handed out
+--   answers  what a redeemed confirm token was answered, so that the second redemption gets the same
+CREATE TABLE intents (
+  id TEXT NOT NULL, path BLOB NOT NULL, sha256 TEXT NOT NULL, parent TEXT, pid INTEGER NOT NULL, started REAL NOT NULL,
+  PRIMARY KEY (id, path)
+) WITHOUT ROWID;
+CREATE TABLE recalls (fact TEXT PRIMARY KEY, amount INTEGER NOT NULL, last REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE answers (token TEXT PRIMARY KEY, answer TEXT NOT NULL, given REAL NOT NULL) WITHOUT ROWID;
+""",
+)
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[str], version: int) -> None:
+    """Take the file from `version` to the newest one; each step is one transaction. Raises sqlite3.Error."""
+    for number in range(version, len(migrations)):
+        try:
+            connection.executescript(
+                f"BEGIN IMMEDIATE;\n{migrations[number]}\nPRAGMA user_version={number + 1};\nCOMMIT;"
+            )
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def shape(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
+    """Every table, index and trigger with its definition: what two files of one version have in common."""
+    return set(connection.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master"))
+
+
+def expected_shape(migrations: Sequence[str]) -> set[tuple[str, ...]]:
+    """The shape of a file made by all migrations."""
+    model = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        migrate(model, migrations, 0)
+        return shape(model)
+    finally:
+        model.close()
