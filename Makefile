@@ -26,6 +26,9 @@ $(LINT_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --group lint
 	touch $@
 
+demo: $(STAMP)  ## the whole thing from nothing, checked; DOCS=folder indexes that folder
+	$(BIN)/python -m tests.journeys.demo $(if $(DOCS),--docs "$(DOCS)")
+
 test: $(TEST_STAMP)  ## the tests that need no torch and no compiler
 	$(BIN)/python -m pytest -n $(WORKERS) tests
 

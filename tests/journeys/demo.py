@@ -120,13 +120,10 @@ def fingerprint(answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(hit["id"], float(hit["relevance"]).hex()) for hit in answer["memories"]]
 
 
-def greps(stage: Stage, pairs: list[tuple[str, str]]) -> list[str]:
-    """What git grep finds of the pairs: as they are spelled, and by stem with stop words between them."""
-    found = []
-    for pair in pairs:
-        found += stage.git("grep", "-i", "-e", " ".join(pair), allowed=(0, 1)).splitlines()
-        found += stage.git("grep", "-i", "-E", "-e", paraphrase.grep_pattern(pair), allowed=(0, 1)).splitlines()
-    return found
+def grep(stage: Stage, *kind: str, patterns: list[str]) -> list[str]:
+    """Lines that `git grep` finds of any of the patterns in the vault."""
+    wanted = [part for pattern in patterns for part in ("-e", pattern)]
+    return stage.git("grep", "-i", *kind, *wanted, allowed=(0, 1)).splitlines()
 
 
 def ask_all(story: Story, stage: Stage, a: Session, b: Session, added: list[dict[str, Any]]) -> dict[str, Any]:
@@ -143,7 +140,9 @@ def ask_all(story: Story, stage: Stage, a: Session, b: Session, added: list[dict
         place = next((n for n, hit in enumerate(answers[0]["memories"], 1) if hit["id"] == right), None)
         ranks.append(place)
         pairs = paraphrase.neighbours(asked["question"])
-        lines = greps(stage, pairs)
+        spelled = [" ".join(pair) for pair in pairs]
+        lines = grep(stage, "-F", patterns=spelled)
+        lines += grep(stage, "-E", patterns=[paraphrase.grep_pattern(pair) for pair in pairs])
         share = paraphrase.shared_share(asked["question"], paraphrase.entry_text(memory))
         unmatched += not lines and share <= paraphrase.MAX_SHARED
         story.say(f"\n{number:2}. {asked['question']}")
@@ -155,8 +154,8 @@ def ask_all(story: Story, stage: Stage, a: Session, b: Session, added: list[dict
             right_hit = right_hit or hit
             verdict = "the same id and score" if identical else "DIFFERENT answers"
             story.say(f"    rank: {place}   {hit['id'][:12]}  {hit['relevance']!r}  {verdict} from A, B and the CLI")
-        quoted = " ".join(f"'{first} {second}'" for first, second in pairs)
-        story.say(f"    git grep -i {quoted}: {'; '.join(lines) or 'nothing'}   (words shared: {share:.0%})")
+        quoted = " ".join(f"-e '{text}'" for text in spelled)
+        story.say(f"    git grep -i -F {quoted}: {'; '.join(lines) or 'nothing'}   (words shared: {share:.0%})")
     story.say("")
     found = sum(1 for place in ranks if place is not None and place <= TOP)
     story.say(f"ranks: {' '.join(str(place or '-') for place in ranks)}")
@@ -235,7 +234,8 @@ def play(story: Story, stage: Stage, docs: Path | None) -> None:
         story.step(
             f"{len(QUESTIONS)} questions in other words",
             "Each is asked in session A, in session B and on the command line. No two neighbouring words of a question "
-            "stand together anywhere in the vault (git grep finds nothing), so finding the right entry takes meaning.",
+            "stand together anywhere in the vault: git grep finds none of the pairs, neither as they are spelled nor in "
+            "another inflection or with little words between them.",
         )
         hit = ask_all(story, stage, a, b, added)
 
