@@ -93,6 +93,48 @@ class ScopeRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """One `snapshot` record: the Merkle root (64 hex digits) of a directory or corpus state at `created`."""
+
+    label: str
+    source: str
+    scope: str
+    root: str
+    created: str
+    seq: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Canonical-JSON-ready form (without seq)."""
+        shown = {"label": self.label, "source": self.source, "scope": self.scope, "root": self.root}
+        return {"v": 1, **shown, "created": self.created}
+
+    @staticmethod
+    def from_json(data: dict[str, Any], seq: int) -> SnapshotRecord:
+        """Read a record back; unknown fields are ignored."""
+        return SnapshotRecord(data["label"], data["source"], data["scope"], data["root"], data["created"], seq)
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneRecord:
+    """One `tombstone` record: a content (`address`) or a record (`target`, its seq) that never returns."""
+
+    address: str | None
+    target: int | None
+    reason: str
+    seq: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Canonical-JSON-ready form (without seq); exactly one of `address` and `target` is there."""
+        named = {"target": self.target} if self.address is None else {"address": self.address}
+        return {"v": 1, **named, "reason": self.reason}
+
+    @staticmethod
+    def from_json(data: dict[str, Any], seq: int) -> TombstoneRecord:
+        """Read a record back; unknown fields are ignored."""
+        return TombstoneRecord(data.get("address"), data.get("target"), data["reason"], seq)
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of one document that is embedded and ranked.
 
