@@ -1,0 +1,204 @@
+"""How do memories get into the git repository of the vault, and what becomes of an interrupted write?
+
+The caller keeps a write intent around each commit, see docs/formats.md; `settle` brings one to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from memoryd.digest import sha256_hex
+from memoryd.errors import GitLocked, VaultError, VaultFileInvalid, VaultNotARepository
+from memoryd.files import Files
+from memoryd.sources.commit import CLEANUP_SECONDS, Attempt, VaultCommit, VaultWrite, make_durable
+from memoryd.sources.folder import OWNER, FileStat, Folder, Keeper, explained
+from memoryd.sources.git import Git, SpawnHook, Word, literal
+from memoryd.sources.locks import lock_files, remove_stale, wait_for_git
+
+__all__ = ["FileStat", "Vault", "VaultCommit", "VaultWrite"]
+
+ALIAS_FILE = b"scopes.json"
+UNDO_FOLDER = "memoryd-undo"
+"""Folder in the git directory that keeps the former bytes of a file while it is being replaced."""
+_SCOPE = re.compile(r"p-[a-z0-9-]+-[0-9a-f]{8}\Z")
+
+
+class Vault:
+    """The memories' repository at `path`. One commit at a time; reading needs no lane."""
+
+    def __init__(self, path: Path, git: Git, files: Files) -> None:
+        self.path = path
+        self.git = git
+        self._files = files
+        self._folder = Folder(path, files)
+        self._lane = threading.Lock()
+
+    def ensure(self, *, known: bool = False) -> None:
+        """Make the vault where there is none; check the one that is there.
+
+        A missing or empty folder becomes a repository (all at once: a crash leaves no half of one), unless `known`
+        says that this vault held memories: then it is not mounted, and an empty one must not take its place. Raises
+        VaultNotARepository, GitMissing, GitTooOld, GitFailed (another owner), VaultError.
+        """
+        self.git.check_version()
+        if os.path.lexists(self.path / ".git"):
+            self.git.places()
+            return
+        try:
+            empty = not os.path.lexists(self.path) or not any(self.path.iterdir())
+        except OSError as error:
+            raise VaultError(f"{self.path} cannot be read: {error.strerror}.", vault=str(self.path)) from error
+        if known or not empty:
+            what = "is empty or missing" if empty else "is not a git repository"
+            step = "Mount or restore the vault." if empty else "Move the folder away, or run `git init` in it yourself."
+            raise VaultNotARepository(f"{self.path} {what}.", next_step=step, vault=str(self.path))
+        self._create()
+
+    def head(self) -> str | None:
+        """The vault's newest commit; None before the first one. Cheap enough to poll."""
+        return self.git.head()
+
+    def read(self, path: bytes) -> bytes:
+        """A file as it lies there now. Raises NotFound, VaultError."""
+        return self._folder.read(path)
+
+    def exists(self, path: bytes) -> bool:
+        """Whether something of this name lies there now."""
+        return self._folder.exists(path)
+
+    def listing(self) -> dict[bytes, FileStat]:
+        """All `*.md` files at any depth, without links and `.git`.
+
+        Raises VaultNotARepository, and VaultError if any folder cannot be read: never a part of the files.
+        """
+        if not os.path.lexists(self.path / ".git"):
+            raise VaultNotARepository(f"{self.path} is not a git repository.", vault=str(self.path))
+        return self._folder.listing()
+
+    def committed(self, path: bytes) -> tuple[str, str] | None:
+        """(id of HEAD, SHA-256 hex of the file in it), or None where HEAD does not hold the path."""
+        head = self.git.head()
+        data = None if head is None else self.git.blob(head, path)
+        return None if head is None or data is None else (head, sha256_hex(data))
+
+    def commit(self, writes: Sequence[VaultWrite], message: str, *, spawned: SpawnHook | None = None) -> VaultCommit:
+        """Write the files and commit exactly them, durably; nothing else that is staged or edited is touched.
+
+        On failure files and index are as before and a typed error comes: VaultError (a file is not as expected),
+        GitLocked, GitTimeout, GitFailed (with the hook's words), DiskFull. Where that could not be found out or done,
+        the error's details hold `settle: true`: keep the intent and call `settle` for these paths. `spawned` learns
+        each git that writes.
+        """
+        if not writes or len({write.path for write in writes}) != len(writes):
+            raise VaultError("A commit needs at least one file, and each file once.")
+        with self._lane:
+            return Attempt(self.git, self._folder, self._keeper(), self._files, writes, spawned).run(message)
+
+    def settle(self, path: bytes, sha256: str) -> Literal["forward", "undone"]:
+        """Bring an interrupted write of `path` (whose bytes have this SHA-256) to one end.
+
+        "forward": HEAD holds it, and now durably. "undone": its index entry and file, where they are ours by hash,
+        are as before. Raises GitLocked where a lock stays (see `remove_stale_lock`).
+        """
+        with self._lane:
+            places = self.git.places()
+            wait_for_git(self.git, self.git.lock_wait)
+            if held := lock_files(places):
+                raise GitLocked(f"{held[0]} is held.", lock=str(held[0]), vault=str(self.path))
+            head = self.git.head()
+            data = None if head is None else self.git.blob(head, path)
+            forward = data is not None and sha256_hex(data) == sha256
+            if not forward and self._folder.holds(path, sha256):
+                former = self._keeper().former(path, sha256)
+                self._folder.restore(path, data if former is None else former)
+            self._folder.sweep(path)
+            self._sync_index(path, sha256, in_head=data is not None)
+            if forward:
+                make_durable(places, self._files, None)
+            self._keeper().drop(path, sha256)
+            return "forward" if forward else "undone"
+
+    def remove_stale_lock(self, pid: int, started: float, *, patience: float | None = None) -> list[Path]:
+        """Wait for git's locks to go; then remove those that the dead writer of an intent left.
+
+        `pid` is the git (or daemon) that the intent names, `started` its time in seconds since the epoch. Returns
+        what was removed; raises GitLocked naming a lock that may belong to someone else.
+        """
+        wait = self.git.lock_wait if patience is None else patience
+        with self._lane:
+            return remove_stale(self.git, self._files, pid, started, wait)
+
+    def read_aliases(self) -> dict[str, str]:
+        """Project keys and the scope ids that they stand for (`scopes.json`). Raises VaultFileInvalid."""
+        data = self._folder.peek(ALIAS_FILE)
+        return {} if data is None else dict(_parse_aliases(data)["aliases"])
+
+    def write_alias(self, key: str, scope: str) -> VaultCommit | None:
+        """Let a project key (see `Project.key`) stand for a scope id, by a commit of its own; None: it does already."""
+        data = self._folder.peek(ALIAS_FILE)
+        table: dict[str, Any] = {"v": 1, "aliases": {}} if data is None else _parse_aliases(data)
+        if table["aliases"].get(key) == scope:
+            return None
+        table["aliases"][key] = scope
+        text = json.dumps(table, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+        write = VaultWrite(ALIAS_FILE, text.encode(), None if data is None else sha256_hex(data))
+        return self.commit([write], f"scope alias: {scope}")
+
+    def _create(self) -> None:
+        fresh = self.path.parent / f".{self.path.name}.memoryd-new"
+        try:
+            if fresh.exists():
+                shutil.rmtree(fresh)
+            self._files.mkdir(fresh, owner=OWNER)
+            self.git.run(["init", "-q", "-b", "main", "--template=", "."], cwd=fresh)
+            for folder, _, names in os.walk(fresh, topdown=False):
+                for name in names:
+                    _fsync_file(Path(folder, name))
+                self._files.fsync_dir(Path(folder), owner=OWNER)
+            self._files.rename(fresh, Path(os.path.realpath(self.path)), owner=OWNER)
+        except OSError as error:
+            raise explained(error, self.path) from error
+
+    def _keeper(self) -> Keeper:
+        return Keeper(self.git.places().own / UNDO_FOLDER, self._files)
+
+    def _sync_index(self, path: bytes, sha256: str, *, in_head: bool) -> None:
+        """Take our entry out of the index, or make it HEAD's; an entry with other bytes is someone's work."""
+        entry = self.git.run(["ls-files", "-s", "-z", "--", literal(path)]).out.split(b" ")
+        if len(entry) < 3 or sha256_hex(self.git.object(entry[1].decode())) != sha256:
+            return
+        gone: list[Word] = ["update-index", "--force-remove", "--", path]
+        words: list[Word] = ["reset", "-q", "--", literal(path)] if in_head else gone
+        self.git.write(words, timeout=CLEANUP_SECONDS)
+
+
+def _parse_aliases(data: bytes) -> dict[str, Any]:
+    """The whole table. Raises VaultFileInvalid, so that a file that is not understood is never rewritten."""
+    try:
+        table: Any = json.loads(data.decode("utf-8-sig"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise VaultFileInvalid(
+            f"scopes.json line {line} is not JSON: {error}.", path="scopes.json", line=line
+        ) from error
+    aliases = table.get("aliases") if isinstance(table, dict) else None
+    known = isinstance(aliases, dict) and all(isinstance(v, str) and _SCOPE.match(v) for v in aliases.values())
+    if not isinstance(table, dict) or not known:
+        message = 'scopes.json must hold {"v": 1, "aliases": {"<project>": "p-<name>-<8 digits>"}}.'
+        raise VaultFileInvalid(message, path="scopes.json", line=1)
+    return table
+
+
+def _fsync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
