@@ -16,6 +16,8 @@ REPLACEMENT = "\ufffd"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROLS = re.compile("[\x01-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _LINE_END = re.compile("\r\n?|\n")
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+"""Half of a surrogate pair in the manner of UTF-8: never valid, but a sign that UTF-8 was meant."""
 _SAMPLE = 64 * 1024
 _CONTROL_SHARE = 0.05
 _MAGIC = (
@@ -131,8 +133,9 @@ def _decode_utf16(data: bytes, encoding: str) -> Decoded | None:
 def _decode_damaged(body: memoryview, skip: int) -> Decoded | None:
     raw = str(body, "utf-8", "surrogateescape")
     text, replaced = _SURROGATES.subn(REPLACEMENT, raw)
-    sound = len(text) - len(text.encode("ascii", "ignore")) - replaced
-    if sound > replaced or skip:
+    sound = len(body) - len(text.encode("ascii", "ignore")) - replaced
+    half = 3 * len(_ENCODED_SURROGATE.findall(body))
+    if sound + 2 * half > replaced or skip:
         if _is_binary(text):
             return None
         return Decoded(text, "utf-8", f"{replaced} bytes are not valid UTF-8 and are shown as U+FFFD", skip, raw)
