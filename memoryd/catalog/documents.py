@@ -188,6 +188,14 @@ class Documents:
                 return
             last = page[-1][2]
 
+    def with_problems(self, source: str) -> list[DocumentRow]:
+        """The documents of a source that are not gone and have a problem, ordered by path."""
+        found = self._db.rows(
+            f"{_SELECT} WHERE d.source = ? AND d.problem IS NOT NULL AND d.address IS NOT NULL ORDER BY d.path",
+            (source,),
+        )
+        return [_document(row) for row in found]
+
     def sources(self) -> list[str]:
         """The sources that have documents which are not gone, sorted."""
         found = self._db.rows("SELECT DISTINCT source FROM tallies WHERE documents > 0 ORDER BY source")

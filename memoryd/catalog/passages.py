@@ -94,6 +94,14 @@ class Passages:
         found = self._db.row("SELECT amount FROM totals WHERE name = 'passages'")
         return int(found[0]) if found else 0
 
+    def pairs(self, up_to_seq: int) -> Iterator[tuple[str, str]]:
+        """(document id, passage id) of every passage whose document's newest record is not later than `up_to_seq`."""
+        found = self._db.rows(
+            "SELECT d.document_id, p.id FROM passages p JOIN documents d ON d.number = p.document WHERE d.seq <= ?",
+            (up_to_seq,),
+        )
+        yield from found
+
     def ids(self) -> Iterator[str]:
         """Every passage id, sorted; read page by page, so that a slow consumer holds no snapshot."""
         last = ""

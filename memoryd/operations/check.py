@@ -61,7 +61,7 @@ def _catalog(home: Home) -> Iterator[Finding]:
 
 def _vault(home: Home) -> Iterator[Finding]:
     try:
-        home.vault.fsck()
+        home.vault.git.run(["fsck", "--no-dangling", "--no-progress"])
     except VaultError as error:
         yield Finding(error.code, str(home.vault.path), error.message, error.next_step)
     for row in home.documents.with_problems(VAULT_SOURCE):

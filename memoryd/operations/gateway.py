@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,7 +38,8 @@ from memoryd.operations.inputs import (
 )
 from memoryd.records import GLOBAL_SCOPE, MEMORY_TYPES, MemoryFields, shown_path
 from memoryd.sources import entry
-from memoryd.sources.vault import VaultWrite
+from memoryd.sources.entry import Change
+from memoryd.sources.vault import VaultCommit, VaultWrite
 
 
 def add(
@@ -87,7 +89,7 @@ def add(
             return _known_answer(home, known)
         commit = _commit(home, [fields], f"Add {type}: {title}")
     drain_fresh(home, wait=False)
-    return _added_answer(home, fields, commit, similar)
+    return _added_answer(fields, commit, similar)
 
 
 def supersede(home: Home, caller: Caller, *, id: str, content: str, confirm: str | None = None) -> dict[str, Any]:
@@ -112,10 +114,10 @@ def supersede(home: Home, caller: Caller, *, id: str, content: str, confirm: str
     with home.vault_lane:
         if (first := plans.first_answer(home, confirm)) is not None:
             return first
-        retired = {"status": "superseded", "superseded_by": new.id, "updated": new.created}
+        retired: dict[str, Change] = {"status": "superseded", "superseded_by": new.id, "updated": new.created}
         commit = _commit(home, [new], f"Supersede {new.type}: {new.title}", rewritten=(old, retired))
         answer = _lifecycle_answer("superseded", old, commit, successor=new)
-        plans.keep_answer(home, confirm, answer)
+        answer = plans.keep_answer(home, confirm, answer)
     drain_fresh(home, wait=False)
     return answer
 
@@ -143,10 +145,10 @@ def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | 
     with home.vault_lane:
         if (first := plans.first_answer(home, confirm)) is not None:
             return first
-        retired = {"status": "archived", "archive_reason": said, "updated": timestamp(home)}
+        retired: dict[str, Change] = {"status": "archived", "archive_reason": said, "updated": timestamp(home)}
         commit = _commit(home, [], f"Archive {old.fields.type}: {old.fields.title}", rewritten=(old, retired))
         answer = _lifecycle_answer("archived", old, commit)
-        plans.keep_answer(home, confirm, answer)
+        answer = plans.keep_answer(home, confirm, answer)
     drain_fresh(home, wait=False)
     return answer
 
@@ -242,46 +244,36 @@ def _commit(
     new: list[MemoryFields],
     message: str,
     *,
-    rewritten: tuple[MemoryRow, dict[str, str]] | None = None,
-) -> str:
+    rewritten: tuple[MemoryRow, dict[str, Change]] | None = None,
+) -> VaultCommit:
     """Intents, files, one commit, acknowledged by returning its id; the caller holds the vault lane."""
     writes = [VaultWrite(path=entry.file_path(fields), data=entry.render(fields), expected=None) for fields in new]
-    fresh = [(write.path, fields) for write, fields in zip(writes, new, strict=True)]
     if rewritten is not None:
         row, changes = rewritten
         data = home.vault.read(row.path)
-        after = entry.rewrite(data, dict(changes))
-        writes.append(VaultWrite(path=row.path, data=after, expected=sha256_hex(data)))
-        fresh.append((row.path, entry.parse(after).fields))
-    intents = [
-        home.state.add_intent(
-            Intent(
-                id=0,
-                path=write.path,
-                sha256=sha256_hex(write.data),
-                before=write.expected,
-                parent=home.vault.head() or "",
-                pid=os.getpid(),
-                started=home.clock(),
-            )
-        )
-        for write in writes
-    ]
-    try:
-        commit = home.vault.commit(writes, message)
-    except MemorydError:
-        # the vault put its files back itself; after any other failure the intents stay for recover
-        _drop(home, intents)
-        raise
-    _drop(home, intents)
-    home.fresh.extend(Fresh(path, fields, commit) for path, fields in fresh)
+        writes.append(VaultWrite(path=row.path, data=entry.rewrite(data, changes), expected=sha256_hex(data)))
+    commit = _commit_with_intents(home, writes, message)
+    for path, data in commit.files.items():
+        home.fresh.append(Fresh(path, entry.parse(data).fields, str(commit)))
     home.work.set()
     return commit
 
 
-def _drop(home: Home, intents: list[int]) -> None:
-    for intent in intents:
-        home.state.drop_intent(intent)
+def _commit_with_intents(home: Home, writes: list[VaultWrite], message: str) -> VaultCommit:
+    """Commit under a write intent, which a crash leaves for `recover` to settle."""
+    write_id = uuid.uuid4().hex
+    head, now = home.vault.head(), home.clock()
+    home.state.intents.add(*(Intent(write_id, one.path, one.sha256, head, os.getpid(), now) for one in writes))
+    try:
+        commit = home.vault.commit(
+            writes, message, spawned=lambda pid, started: home.state.intents.name_git(write_id, pid, started)
+        )
+    except MemorydError as error:
+        if not error.details.get("settle"):
+            home.state.intents.drop(write_id)
+        raise
+    home.state.intents.drop(write_id)
+    return commit
 
 
 def _plan(old: MemoryRow, kind: str, what: dict[str, str]) -> dict[str, Any]:
@@ -311,7 +303,7 @@ def _diff(before: str, after: str) -> list[str]:
 def _lifecycle_answer(
     outcome: str, old: MemoryRow, commit: str, *, successor: MemoryFields | None = None
 ) -> dict[str, Any]:
-    answer: dict[str, Any] = {"outcome": outcome, "retired": old.fields.id, "commit": commit}
+    answer: dict[str, Any] = {"outcome": outcome, "retired": old.fields.id, "commit": str(commit)}
     if successor is None:
         return {**answer, **_identified(old.fields, old.path, commit), "next": "It stays readable by its id."}
     path = entry.file_path(successor)
@@ -326,14 +318,14 @@ def _identified(fields: MemoryFields, path: bytes, commit: str | None) -> dict[s
         "title": fields.title,
         "scope": fields.scope,
         "path": shown_path(path),
-        "commit": commit,
+        "commit": None if commit is None else str(commit),
     }
 
 
-def _added_answer(home: Home, fields: MemoryFields, commit: str, similar: list[dict[str, Any]]) -> dict[str, Any]:
+def _added_answer(fields: MemoryFields, commit: VaultCommit, similar: list[dict[str, Any]]) -> dict[str, Any]:
     path = entry.file_path(fields)
-    answer = {"outcome": "added", **_identified(fields, path, commit)}
-    answer["address"] = address_of(home.vault.read(path))
+    answer = {"outcome": "added", **_identified(fields, path, str(commit))}
+    answer["address"] = address_of(commit.files[path])
     answer["similar"] = similar
     if similar:
         answer["next"] = "Stored. If it replaces one of `similar`, call memory_supersede on that id instead."

@@ -28,7 +28,7 @@ from memoryd.index.analysis import ANALYSIS_VERSION
 from memoryd.index.embeddings import EmbeddingCache
 from memoryd.index.generations import Generation, Generations, IndexIdentity
 from memoryd.models.host import ModelHost
-from memoryd.records import MemoryFields
+from memoryd.records import VAULT_SOURCE, MemoryFields
 from memoryd.sources import corpora
 from memoryd.sources.git import Git
 from memoryd.sources.vault import Vault
@@ -81,6 +81,8 @@ class Home:
     notices: dict[str, str] = field(default_factory=dict)
     """What a person should know and no call reports (by topic): a view set aside, a root that could not be read."""
     vault_seen: dict[bytes, object] = field(default_factory=dict)
+    recalled: deque[str] = field(default_factory=deque)
+    """Facts that searches handed out and that still wait to be counted; counting never delays an answer."""
     heal: set[str] = field(default_factory=set)
     """Legs (`lexical`, `vectors`) whose counts were found wrong and that wait for their repair."""
 
@@ -89,9 +91,16 @@ class Home:
         """The settings this home was opened with."""
         return self.loaded.config
 
+    def count_recalls(self) -> None:
+        """Write the waiting recall counts down."""
+        facts = [self.recalled.popleft() for _ in range(len(self.recalled))]
+        if facts:
+            self.state.recalls.bump(facts, self.clock())
+
     def close(self) -> None:
         """Close everything in reverse order of opening; safe to call once, whatever failed before."""
         self.host.close()
+        self.count_recalls()
         if self.generation is not None:
             self.generation.close()
         self.cache.close()
@@ -116,14 +125,15 @@ def open_home(
     files = files or Files()
     loaded = load_config(config_path(root, environment))
     config = loaded.config
-    corpora.validate(config.corpora)
+    corpora.validate(config.corpora, base=loaded.path.parent, reserved=[root])
     make_directories(root, files)
     store = ChunkStore.open(root, files=files, sizes=config.store, clock=clock)
     vault_path = Path(config.vault.path).expanduser() if config.vault.path else root / "vault"
     git = Git(vault_path, timeout=config.vault.git_timeout_seconds, files=files)
     vault = Vault(vault_path, git, files)
-    vault.ensure()
     catalog = open_catalog(root / "catalog.db")
+    documents = Documents(catalog)
+    vault.ensure(known=documents.live_count(VAULT_SOURCE) > 0)
     state = State(root / "state.db")
     host = ModelHost(
         threads=config.model.threads,
@@ -144,7 +154,7 @@ def open_home(
         cache=EmbeddingCache(cache_path or root / "embeddings.db"),
         generations=Generations(root / "indexes", files),
         scopes=Scopes(catalog),
-        documents=Documents(catalog),
+        documents=documents,
         memories=Memories(catalog),
         passages=Passages(catalog),
         jobs=Jobs(catalog),

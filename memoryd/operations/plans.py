@@ -38,8 +38,7 @@ def plan_hash(plan: dict[str, Any]) -> str:
 def first_answer(home: Home, token: str) -> dict[str, Any] | None:
     """The answer this token was redeemed for before, if it was. Raises TokenInvalid for a token of another home."""
     _claims(home, token)
-    kept = home.state.answer(sha256_hex(token.encode()))
-    return json.loads(kept) if kept is not None else None
+    return home.state.answers.recall(sha256_hex(token.encode()))
 
 
 def redeem(home: Home, token: str, plan: dict[str, Any]) -> None:
@@ -51,9 +50,9 @@ def redeem(home: Home, token: str, plan: dict[str, Any]) -> None:
         raise TokenInvalid("This confirm token belongs to another plan: the arguments or the memory changed since.")
 
 
-def keep_answer(home: Home, token: str, answer: dict[str, Any]) -> None:
-    """Remember what a token was redeemed for."""
-    home.state.keep_answer(sha256_hex(token.encode()), json.dumps(answer, ensure_ascii=False), home.clock())
+def keep_answer(home: Home, token: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """Remember what a token was redeemed for; the answer that stands."""
+    return home.state.answers.remember(sha256_hex(token.encode()), answer, home.clock())
 
 
 def _claims(home: Home, token: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def search(
     outcome, index = answers.ranked(home, text, mode, wanted)
     shown = outcome.hits[:max_results]
     memories = answers.hits(home, text, shown, explain=explain)
-    home.state.bump_recalls([m["fact"] for m in memories if m.get("fact")], home.clock())
+    home.recalled.extend(one["fact"] for one in memories if "fact" in one)
     answer: dict[str, Any] = {
         "memories": memories,
         "summary": _summary(memories, len(outcome.hits), mode),
@@ -148,7 +148,7 @@ def _located(
     """The document and the address to read; a past content of a visible document may be read by its address."""
     if address is not None:
         digits = home.store.resolve(address)
-        rows = home.documents.by_address(digits, scopes)
+        rows = home.documents.by_address(digits, scopes) or home.documents.ever_at(digits, scopes)
         if not rows:
             raise NotFound(f"There is nothing at {address[:80]} in this session's scopes.")
         return rows[0], digits

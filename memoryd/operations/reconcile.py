@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from memoryd.digest import address_of
+from memoryd.errors import NotFound, VaultError
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import Seen, store_documents, vault_seen
 from memoryd.records import VAULT_SOURCE, shown_path
@@ -33,8 +34,8 @@ def _differences(home: Home) -> tuple[list[Seen], dict[str, Any]]:
     report: dict[str, Any] = {"added": 0, "changed": 0, "removed": 0, "problem": None}
     try:
         listing = home.vault.listing()
-    except OSError as error:
-        return [], _refuse(home, report, f"The vault {home.vault.path} cannot be read: {error.strerror}.")
+    except VaultError as error:
+        return [], _refuse(home, report, error.message)
     if listing == home.vault_seen:
         return [], report
     known = {row.path: row for row in home.documents.current(VAULT_SOURCE)}
@@ -48,8 +49,8 @@ def _differences(home: Home) -> tuple[list[Seen], dict[str, Any]]:
             continue
         try:
             data = home.vault.read(path)
-        except OSError as error:
-            home.notices[f"vault/{shown_path(path)}"] = f"cannot be read: {error.strerror}"
+        except (NotFound, VaultError) as error:
+            home.notices[f"vault/{shown_path(path)}"] = error.message
             settled.pop(path)
             continue
         home.notices.pop(f"vault/{shown_path(path)}", None)

@@ -27,10 +27,12 @@ def settle_intents(home: Home) -> dict[str, int]:
     """Finish or undo each memory write that a crash interrupted."""
     done = {"forward": 0, "undone": 0}
     with home.vault_lane:
-        for intent in home.state.intents():
+        intents = home.state.intents.all()
+        for intent in intents:
             home.vault.remove_stale_lock(intent.pid, intent.started)
             done[home.vault.settle(intent.path, intent.sha256)] += 1
-            home.state.drop_intent(intent.id)
+        for write in {intent.id for intent in intents}:
+            home.state.intents.drop(write)
     return done
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from memoryd.catalog.documents import DocumentRow
 from memoryd.config import CorpusConfig
 from memoryd.digest import address_of
-from memoryd.errors import ConfigError, CorpusError, NotFound
+from memoryd.errors import ConfigError, NotFound
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import Seen, store_documents, valid_scope
-from memoryd.records import Finding, Kind, shown_path
+from memoryd.records import Finding, shown_path
 from memoryd.sources import corpora
 
 Progress = Callable[[int, int, str], None]
-CODE_SUFFIXES = corpora.CODE_SUFFIXES
 
 
 def scan_corpora(
@@ -64,70 +66,67 @@ def _scan_one(
 ) -> dict[str, Any]:
     known = {row.path: row for row in home.documents.current(corpus.label)}
     report: dict[str, Any] = {"files": 0, "added": 0, "changed": 0, "unchanged": 0, "removed": 0, "problems": []}
-    try:
-        walk = corpora.walk(corpus, known=len(known), file_limit=home.config.limits.file_bytes)
-    except CorpusError as error:
-        report["problems"].append(error.to_dict())
-        home.notices[f"corpus/{corpus.label}"] = error.message
-        return report
+    base, limit = home.loaded.path.parent, home.config.limits.file_bytes
+    walk = corpora.walk(corpus, known=len(known), file_limit=limit, base=base, reserved=[home.root])
     report["files"] = len(walk.files)
     report["folders"] = dict(Counter(_top_folder(file.path) for file in walk.files))
-    problems = list(walk.problems)
     if dry_run:
-        report["problems"] = [_shown(problem) for problem in problems]
+        report["problems"] = [_shown(problem) for problem in walk.problems]
         return report
-    unread = list(walk.unread)
-    store_documents(home, _changed(corpus, walk.files, known, report, problems, unread, progress, stop))
-    listed = {file.path for file in walk.files}
-    gone = [path for path in known if path not in listed and not _below(path, unread)]
+    reader = _Reader(corpus, base, limit, known, report, walk, progress, stop)
+    store_documents(home, reader.changed())
+    seen = {file.path for file in walk.files}
+    gone = [path for path in known if path not in seen and not walk.hides(path)]
     if not keep_all and walk.complete and not stop():
         store_documents(home, (Seen(corpus.label, p, known[p].scope, known[p].kind, None) for p in gone))
         report["removed"] = len(gone)
-    report["problems"] = [_shown(problem) for problem in problems]
-    _note(home, corpus.label, problems)
+    report["problems"] = [_shown(problem) for problem in walk.problems]
+    _note(home, corpus.label, walk.problems)
     return report
 
 
-def _changed(
-    corpus: CorpusConfig,
-    files: list[corpora.CorpusFile],
-    known: dict[bytes, Any],
-    report: dict[str, Any],
-    problems: list[Finding],
-    unread: list[bytes],
-    progress: Progress,
-    stop: Callable[[], bool],
-) -> Iterator[Seen]:
-    for number, file in enumerate(files, 1):
-        if stop():
-            return
-        if number % 200 == 0 or number == len(files):
-            progress(number, len(files), corpus.label)
+@dataclass
+class _Reader:
+    """Reads the files of a walk and gives out those whose content is new."""
+
+    corpus: CorpusConfig
+    base: Path
+    limit: int
+    known: dict[bytes, DocumentRow]
+    report: dict[str, Any]
+    walk: corpora.Walk
+    progress: Progress
+    stop: Callable[[], bool]
+
+    def changed(self) -> Iterator[Seen]:
+        """New or changed documents; what cannot be read joins the walk's problems and counts as not seen."""
+        total = len(self.walk.files)
+        for number, file in enumerate(self.walk.files, 1):
+            if self.stop():
+                return
+            if number % 200 == 0 or number == total:
+                self.progress(number, total, self.corpus.label)
+            data = self._read(file.path)
+            if data is not None and (one := self._new(file, data)) is not None:
+                yield one
+
+    def _read(self, path: bytes) -> bytes | None:
         try:
-            data = corpora.read_file(corpus, file.path)
+            return corpora.read_file(self.corpus, path, file_limit=self.limit, base=self.base)
         except OSError as error:
-            unread.append(file.path)
-            where = f"{corpus.label}/{shown_path(file.path)}"
-            problems.append(
-                Finding("file-unreadable", where, error.strerror or "gone", "Make it readable, scan again.")
-            )
-            continue
-        row = known.get(file.path)
-        kind = kind_of(file.path)
-        if row is not None and row.address == address_of(data) and (row.scope, row.kind) == (corpus.scope, kind):
-            report["unchanged"] += 1
-            continue
-        report["added" if row is None else "changed"] += 1
-        yield Seen(corpus.label, file.path, corpus.scope, kind, data, exec=file.exec)
+            self.walk.unread.append(path)
+            where = f"{self.corpus.label}/{shown_path(path)}"
+            message = error.strerror or "It cannot be read."
+            self.walk.problems.append(Finding("file-unreadable", where, message, "Make it readable, then scan again."))
+            return None
 
-
-def kind_of(path: bytes) -> Kind:
-    """`code` for source files of known languages, else `document`."""
-    return "code" if path.lower().endswith(CODE_SUFFIXES) else "document"
-
-
-def _below(path: bytes, prefixes: list[bytes]) -> bool:
-    return any(not prefix or path == prefix or path.startswith(prefix.rstrip(b"/") + b"/") for prefix in prefixes)
+    def _new(self, file: corpora.CorpusFile, data: bytes) -> Seen | None:
+        row, kind = self.known.get(file.path), corpora.kind_of(file.path)
+        if row is not None and (row.address, row.scope, row.kind) == (address_of(data), self.corpus.scope, kind):
+            self.report["unchanged"] += 1
+            return None
+        self.report["added" if row is None else "changed"] += 1
+        return Seen(self.corpus.label, file.path, self.corpus.scope, kind, data, exec=file.exec)
 
 
 def _top_folder(path: bytes) -> str:
