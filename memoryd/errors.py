@@ -18,6 +18,7 @@
         ConfigChanged           config-changed
       HomeError               home-error
         HomeBusy                home-busy
+        HomeOpening             home-opening
         FormatDamaged           format-damaged
         FormatUnsupported       format-unsupported
         DatabaseDamaged         database-damaged
@@ -161,6 +162,11 @@ class HomeError(MemorydError):
 class HomeBusy(HomeError):
     code = "home-busy"
     default_next_step = "Another memoryd process owns this home: use it, or run `memoryd stop` first."
+
+
+class HomeOpening(HomeError):
+    code = "home-opening"
+    default_next_step = "Call again in a moment; `memoryd status` shows when the home is open."
 
 
 class FormatDamaged(HomeError):

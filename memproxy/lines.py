@@ -48,12 +48,23 @@ def parse(line: bytes) -> Any:
     """The value of one line. Raises ValueError (not UTF-8, not JSON), RecursionError (nested too deeply)."""
     text = line.decode("utf-8").strip(" \t\r\n")
     try:
-        value, end = _scan(text, 0)
+        value, end = _value(text, 0)
     except StopIteration:
         raise ValueError("not JSON") from None
     if end != len(text):
         raise ValueError("something follows the JSON value")
     return value
+
+
+def _value(text: str, position: int) -> tuple[Any, int]:
+    """The value at a position and where it ends. Raises StopIteration, ValueError, RecursionError."""
+    try:
+        found: tuple[Any, int] = _scan(text, position)
+    except SystemError:  # before Python 3.12 the scanner knows its own error class only once this is loaded
+        import json.decoder  # noqa: F401 - loading it is the point
+
+        found = _scan(text, position)
+    return found
 
 
 def serialise(message: dict[str, Any]) -> bytes:
@@ -90,9 +101,9 @@ def _members_of_head(text: str) -> tuple[str | int | float | None, set[str]]:
     position = _after(text, 0, "{")
     try:
         while position > 0:
-            key, position = _scan(text, _blank(text, position))
+            key, position = _value(text, _blank(text, position))
             keys.add(str(key))
-            value, position = _scan(text, _blank(text, _after(text, position, ":")))
+            value, position = _value(text, _blank(text, _after(text, position, ":")))
             if key == "id" and is_id(value):
                 return value, keys
             position = _after(text, position, ",")
