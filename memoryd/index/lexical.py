@@ -1,0 +1,285 @@
+"""Which passages and documents hold the words of a query, within a filter?
+
+One Tantivy index. An entry is a passage, or (with an empty passage id) the whole document; a document with a single
+entry is its own passage. Whole documents and passages of longer ones have fields of their own, so that each is
+weighed against its like. Queries are built from terms: no text of a user ever reaches a query parser.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import tantivy
+from tantivy import Occur, Query
+
+from memoryd.errors import IndexDamaged
+from memoryd.index.analysis import QueryTerms, code_analyser, query_terms, streams, word_analyser
+from memoryd.records import Filter, LegHit
+
+TIE = 0.1
+"""Share of the weaker field (word or code) that counts beside the stronger one."""
+TITLE_BOOST = 0.3
+PAIR_BOOST = 0.15
+"""Weight of two words of the query that stand side by side in the text, too."""
+PREFIX_BOOST = 0.1
+MAX_TERMS = 64
+"""Distinct terms a field that a query asks for; of more, the rarest are taken."""
+MAX_PAIRS = 32
+MAX_EXPANSIONS = 16
+"""Longer terms, the most frequent ones, that the last token of a query may stand for."""
+TIE_MARGIN = 32
+"""Hits read beyond the limit, so that equal scores are cut by id and not by place in the index."""
+WRITER_HEAP = 15_000_000
+"""Bytes; the engine's minimum for one thread."""
+
+_WHOLE = ("word", "code")
+_PART = ("part_word", "part_code")
+_PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalEntry:
+    """What is indexed: one passage of a document, or with `passage_id` '' the whole document.
+
+    `ancestors` are the folders above the document (`label/`, `label/a/`), for exact prefix filters.
+    """
+
+    document_id: str
+    passage_id: str
+    scope: str
+    kind: str
+    type: str
+    status: str
+    ancestors: list[str]
+    title: str
+    text: str
+
+
+class LexicalIndex:
+    """One directory of the engine's files. Searches may run in any thread while one thread writes."""
+
+    def __init__(self, path: Path, index: tantivy.Index) -> None:
+        """Use `create` or `open`."""
+        self.path = path
+        self._index = index
+        self._schema = index.schema
+        self._lock = Lock()
+        self._writer: tantivy.IndexWriter | None = None
+        self._dirty = False
+        index.register_tokenizer("memoryd_words", word_analyser())
+        index.register_tokenizer("memoryd_codes", code_analyser())
+        index.config_reader("manual")
+        index.reload()
+
+    @classmethod
+    def create(cls, path: Path) -> LexicalIndex:
+        """A new, empty index in `path` (made where missing). Raises IndexDamaged where the engine cannot."""
+        with _damage(path):
+            path.mkdir(parents=True, exist_ok=True)
+            return cls(path, tantivy.Index(_schema(), path=str(path), reuse=False))
+
+    @classmethod
+    def open(cls, path: Path) -> LexicalIndex:
+        """The index in `path`. Raises IndexDamaged where there is none or it cannot be read."""
+        with _damage(path):
+            found = cls(path, tantivy.Index.open(str(path)))
+            for hit in found._index.searcher().search(Query.all_query(), 1, count=False).hits:
+                found._index.searcher().doc(hit[1])
+            return found
+
+    def replace(self, document_ids: Sequence[str], entries: Sequence[LexicalEntry]) -> None:
+        """Take all entries of these documents out and put `entries` in; seen by searches after `commit`.
+
+        All entries of one document come in one call. Raises IndexDamaged.
+        """
+        siblings = Counter(entry.document_id for entry in entries)
+        with self._writing() as writer:
+            self._dirty = True
+            for document_id in document_ids:
+                writer.delete_documents_by_term("document_id", document_id)
+            for entry in entries:
+                whole = not entry.passage_id or siblings[entry.document_id] == 1
+                writer.add_document(_document(entry, _WHOLE if whole else _PART))
+
+    def commit(self) -> None:
+        """Make everything buffered durable and visible. Raises IndexDamaged."""
+        with self._writing() as writer:
+            writer.commit()
+            self._dirty = False
+            self._index.reload()
+
+    def rest(self) -> None:
+        """Let the writer and its threads go until the next `replace`; what was not committed is dropped.
+
+        Waits for merges that run. Raises IndexDamaged.
+        """
+        if self._writer is None:
+            return
+        with self._writing() as writer:
+            self._writer = None
+            if self._dirty:
+                writer.rollback()
+                self._dirty = False
+            writer.wait_merging_threads()
+            self._index.reload()
+
+    def count(self) -> int:
+        """Committed entries that are not deleted."""
+        with _damage(self.path):
+            return int(self._index.searcher().num_docs)
+
+    def search(self, query: str, filter: Filter, limit: int) -> list[LegHit]:
+        """Up to `limit` entries that hold terms of `query` (any text), best first, equal scores by id.
+
+        A document may appear several times, by passages and as a whole. No terms: no hits. Raises IndexDamaged.
+        """
+        terms = query_terms(query)
+        if limit < 1 or not terms.codes or not filter.scopes or not filter.statuses:
+            return []
+        with _damage(self.path):
+            searcher = self._index.searcher()
+            allowed = self._filter(filter)
+            asked = self._ask(searcher, terms, allowed)
+            if asked is None:
+                return []
+            wanted = Query.boolean_query([(Occur.Must, asked), (Occur.Must, Query.const_score_query(allowed, 0.0))])
+            found = searcher.search(wanted, limit + TIE_MARGIN, count=False).hits
+            hits = [LegHit(*_ids(searcher.doc(address)), score=float(score)) for score, address in found]
+        hits.sort(key=lambda hit: (-hit.score, hit.document_id, hit.passage_id))
+        return hits[:limit]
+
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """(document_id, passage_id) of every committed entry, in no order. Raises IndexDamaged."""
+        with _damage(self.path):
+            searcher = self._index.searcher()
+            for offset in range(0, searcher.num_docs, _PAGE):
+                page = searcher.search(Query.all_query(), _PAGE, count=False, offset=offset)
+                for _, address in page.hits:
+                    yield _ids(searcher.doc(address))
+
+    def close(self) -> None:
+        """Let everything go; what was not committed is dropped."""
+        with suppress(IndexDamaged):
+            self.rest()
+
+    @contextmanager
+    def _writing(self) -> Iterator[tantivy.IndexWriter]:
+        with self._lock, _damage(self.path):
+            if self._writer is None:
+                self._writer = self._index.writer(WRITER_HEAP, 1)
+            try:
+                yield self._writer
+            except BaseException:
+                self._writer = None  # a writer that failed once refuses all further work
+                raise
+
+    def _filter(self, filter: Filter) -> Query:
+        wanted: list[tuple[str, Sequence[str]]] = [("scope", filter.scopes), ("status", filter.statuses)]
+        wanted += [("kind", filter.kinds), ("type", filter.types)]
+        wanted.append(("ancestors", (filter.path_prefix,) if filter.path_prefix else ()))
+        return _all_of([self._any_of(name, values) for name, values in wanted if values])
+
+    def _any_of(self, name: str, values: Sequence[str]) -> Query:
+        terms = [Query.term_query(self._schema, name, value, "basic") for value in dict.fromkeys(values)]
+        return terms[0] if len(terms) == 1 else Query.boolean_query([(Occur.Should, term) for term in terms])
+
+    def _ask(self, searcher: tantivy.Searcher, terms: QueryTerms, allowed: Query) -> Query | None:
+        longer = self._longer(searcher, terms.prefix, allowed)
+        parts = [self._fields(searcher, terms, longer, *_WHOLE), self._fields(searcher, terms, longer, *_PART)]
+        asked = [part for part in parts if part is not None]
+        title = self._terms(searcher, "title", terms.words)
+        if title:
+            asked.append(Query.boost_query(_any_query(title), TITLE_BOOST))
+        return _any_query(asked) if asked else None
+
+    def _fields(
+        self, searcher: tantivy.Searcher, terms: QueryTerms, longer: Sequence[str], word: str, code: str
+    ) -> Query | None:
+        words = self._terms(searcher, word, terms.words) + self._pairs(searcher, word, terms.words)
+        codes = self._terms(searcher, code, terms.codes)
+        legs = [_any_query(leg) for leg in (words, codes) if leg]
+        asked = [Query.disjunction_max_query(legs, TIE)] if legs else []
+        expansions = self._terms(searcher, code, longer)
+        if expansions:
+            asked.append(Query.boost_query(Query.disjunction_max_query(expansions, 0.0), PREFIX_BOOST))
+        return _any_query(asked) if asked else None
+
+    def _terms(self, searcher: tantivy.Searcher, name: str, terms: Sequence[str]) -> list[Query]:
+        counted = {term: searcher.doc_freq(name, term) for term in dict.fromkeys(terms)}
+        known = [term for term, frequency in counted.items() if frequency]
+        if len(known) > MAX_TERMS:
+            known = sorted(known, key=lambda term: (counted[term], term))[:MAX_TERMS]
+        return [Query.term_query(self._schema, name, term, "freq") for term in known]
+
+    def _pairs(self, searcher: tantivy.Searcher, name: str, words: Sequence[str]) -> list[Query]:
+        known = {word for word in set(words) if searcher.doc_freq(name, word)}
+        pairs = dict.fromkeys(
+            pair for pair in itertools.pairwise(words) if pair[0] != pair[1] and known.issuperset(pair)
+        )
+        return [
+            Query.boost_query(Query.phrase_query(self._schema, name, list(pair), 1), PAIR_BOOST)
+            for pair in list(pairs)[:MAX_PAIRS]
+        ]
+
+    def _longer(self, searcher: tantivy.Searcher, prefix: str, allowed: Query) -> list[str]:
+        if not prefix:
+            return []
+        found = searcher.terms_with_prefix("code", prefix, filter_query=allowed, limit=MAX_EXPANSIONS + 1)
+        return [term for term, _ in found if term != prefix][:MAX_EXPANSIONS]
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    for name in ("document_id", "passage_id", "scope", "kind", "type", "status", "ancestors"):
+        builder.add_text_field(name, stored=name.endswith("_id"), tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("title", tokenizer_name="memoryd_words", index_option="freq")
+    for word, code in (_WHOLE, _PART):
+        builder.add_text_field(word, tokenizer_name="memoryd_words", index_option="position")
+        builder.add_text_field(code, tokenizer_name="memoryd_codes", index_option="freq")
+    return builder.build()
+
+
+def _document(entry: LexicalEntry, fields: tuple[str, str]) -> tantivy.Document:
+    title_words, title_codes = streams(entry.title)
+    words, codes = streams(entry.text)
+    document = tantivy.Document()
+    for name in ("document_id", "passage_id", "scope", "kind", "type", "status"):
+        document.add_text(name, getattr(entry, name))
+    for ancestor in entry.ancestors:
+        document.add_text("ancestors", ancestor)
+    document.add_text("title", title_words)
+    # The title counts as part of every passage: what a section leaves unsaid often stands only there.
+    document.add_text(fields[0], f"{words} {title_words}")
+    document.add_text(fields[1], f"{codes} {title_codes}")
+    return document
+
+
+def _ids(document: tantivy.Document) -> tuple[str, str]:
+    return str(document.get_first("document_id")), str(document.get_first("passage_id") or "")
+
+
+def _any_query(queries: Sequence[Query]) -> Query:
+    return queries[0] if len(queries) == 1 else Query.boolean_query([(Occur.Should, query) for query in queries])
+
+
+def _all_of(queries: Sequence[Query]) -> Query:
+    return queries[0] if len(queries) == 1 else Query.boolean_query([(Occur.Must, query) for query in queries])
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """The engine's border: what it raises on files that it cannot read or write becomes IndexDamaged."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise IndexDamaged(f"The lexical index in {path} failed: {error}", leg="lexical", path=str(path)) from error
+    except BaseException as error:  # the engine's panics derive from nothing narrower
+        if type(error).__name__ != "PanicException":
+            raise
+        raise IndexDamaged(f"The lexical index in {path} broke: {error}", leg="lexical", path=str(path)) from error
