@@ -15,7 +15,8 @@ from itertools import islice
 MAX_WORDS = 200
 MAX_CHARS = 1600
 SMALL_WORDS = 40
-"""A section below this is joined with its neighbour where both fit into one span."""
+"""A section below this is joined with its neighbour, until FULL_WORDS stand together: many topics blur a vector."""
+FULL_WORDS = 100
 _MAX_INDENT = 200
 
 _WORD = re.compile(r"\S+")
@@ -49,9 +50,9 @@ class Span:
 
 def block(text: str, start: int, end: int, *, level: int = 0, path: tuple[str, ...] = (), solid: bool = False) -> Block:
     """A block without trailing blanks; words are only counted where the block is short enough for them to matter."""
-    end = start + len(text[start:end].rstrip())
-    words = MAX_WORDS + 1 if end - start > MAX_CHARS else len(text[start:end].split())
-    return Block(start, end, words, level, path, solid)
+    inside = text[start:end].rstrip()
+    words = MAX_WORDS + 1 if len(inside) > MAX_CHARS else len(inside.split())
+    return Block(start, start + len(inside), words, level, path, solid)
 
 
 def pack(text: str, blocks: Sequence[Block], breaks: Sequence[int] = ()) -> Iterator[Span]:
@@ -151,7 +152,9 @@ class _Outline:
     def _both_small(self, group: _Group, index: int) -> bool:
         until = self._until[index]
         section = self._words[until] - self._words[index]
-        return min(group.words, section) < SMALL_WORDS and self._fits_range(index, until, group.words, group.start)
+        if group.words >= FULL_WORDS or min(group.words, section) >= SMALL_WORDS:
+            return False
+        return self._fits_range(index, until, group.words, group.start)
 
     def _fits_range(self, first: int, until: int, words: int, start: int) -> bool:
         return _fits(words + self._words[until] - self._words[first], self.blocks[until - 1].end - start)

@@ -88,7 +88,8 @@ class _Scanner:
         self._fence = ""
         self._tag = ""
         self._in_list = False
-        self._path: list[tuple[int, str]] = []
+        self._above: list[tuple[int, str]] = []
+        self._path: tuple[str, ...] = ()
 
     def line(self, index: int) -> None:
         whole = self.text[self.starts[index] : self.starts[index + 1]]
@@ -102,9 +103,10 @@ class _Scanner:
         elif not line:
             self._close(index)
         elif line[0] in "#`~<=-+*0123456789":
-            self._special(index, line, len(whole) - len(whole.lstrip()), "\t" in whole[:4])
-        else:
-            self._text(index, len(whole) - len(whole.lstrip()))
+            indent = len(whole) - len(whole.lstrip())
+            self._special(index, line, indent, "\t" in whole[:indent])
+        elif self._open < 0:
+            self._text(index, whole[0].isspace())
 
     def finish(self, until: int) -> None:
         """Close what is open at the end of the text; an unclosed fence runs to here."""
@@ -131,12 +133,13 @@ class _Scanner:
             if _LIST_ITEM.match(line):
                 self._in_list = True
                 self.found.breaks.append(self.starts[index])
-            self._text(index, indent or 1)
+            self._text(index, True)
 
-    def _text(self, index: int, indent: int) -> None:
+    def _text(self, index: int, keeps_list: bool) -> None:
+        """A line of a paragraph; one that begins at the margin after a blank line ends a list."""
         if self._open < 0:
             self._open = index
-            self._in_list = self._in_list and indent > 0
+            self._in_list = self._in_list and keeps_list
 
     def _underlines(self, index: int, line: str) -> bool:
         """Whether this line makes the open paragraph a setext heading."""
@@ -152,10 +155,11 @@ class _Scanner:
         return " ".join(self.text[self.starts[self._open] : self.starts[until]].split())
 
     def _heading(self, first: int, until: int, level: int, words: str) -> None:
-        while self._path and self._path[-1][0] >= level:
-            self._path.pop()
+        while self._above and self._above[-1][0] >= level:
+            self._above.pop()
         if words:
-            self._path.append((level, words))
+            self._above.append((level, words))
+        self._path = tuple(one for _, one in self._above)
         if level == 1 and not self.found.first_heading:
             self.found.first_heading = words
         self._open = first
@@ -163,11 +167,10 @@ class _Scanner:
         self._in_list = False
 
     def _close(self, until: int, *, level: int = 0, solid: bool = False) -> None:
-        if self._open >= 0:
-            path = tuple(words for _, words in self._path)
-            made = block(self.text, self.starts[self._open], self.starts[until], level=level, path=path, solid=solid)
-            if made.end > made.start:
-                self.found.blocks.append(made)
+        if self._open < 0:
+            return
+        begin, end = self.starts[self._open], self.starts[until]
+        self.found.blocks.append(block(self.text, begin, end, level=level, path=self._path, solid=solid))
         self._open, self._fence, self._tag = -1, "", ""
 
 
