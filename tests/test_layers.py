@@ -46,7 +46,7 @@ ROOMS: dict[str, list[str]] = {
         "corpora",
     ],
     "extract": ["text", "symbols", "blocks", "markdown", "passages"],
-    "models": ["identity", "frames", "host", "embedded", "child"],
+    "models": ["identity", "frames", "process", "host", "embedded", "child"],
     "index": ["analysis", "lexical", "vector", "embeddings", "generations"],
     "search": ["fusion", "excerpt", "pipeline"],
     "operations": [

