@@ -12,7 +12,7 @@ from memoryd.extract.text import slice_text
 from memoryd.operations import indexing
 from memoryd.operations.home import Home
 from memoryd.records import VAULT_SOURCE, Filter, MemoryFields, shown_path
-from memoryd.search.excerpt import Excerpt, cut_excerpts
+from memoryd.search.excerpt import Excerpt, cut_excerpts, locate
 from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import Legs, Mode, Ranked, rank, reason
 
@@ -95,17 +95,14 @@ def _passage(passages: Sequence[PassageRow], wanted: str) -> PassageRow | None:
 def _hit(
     home: Home, hit: Fused, row: DocumentRow, passage: PassageRow, excerpt: Excerpt, explain: bool
 ) -> dict[str, Any]:
-    before = len(_encoded(excerpt.before, row.encoding))
-    start = passage.start + before
-    end = start + len(_encoded(excerpt.text, row.encoding))
-    first = passage.line_start + excerpt.before.count("\n")
+    at = locate(excerpt, start=passage.start, line_start=passage.line_start, encoding=row.encoding)
     shown: dict[str, Any] = {
         "id": row.document_id,
         "content": excerpt.text,
         "source": source_of(row),
         "address": row.address,
-        "bytes": [start, end],
-        "lines": [first, first + excerpt.text.rstrip("\n").count("\n")],
+        "bytes": [at.start, at.end],
+        "lines": [at.line_start, at.line_end],
         "relevance": hit.relevance,
         "context": " > ".join(passage.heading),
         "status": row.status,
@@ -125,10 +122,6 @@ def _hit(
     if explain:
         shown["explain"] = {"ranks": hit.ranks, "scores": hit.scores, "fused": hit.score}
     return shown
-
-
-def _encoded(text: str, encoding: str) -> bytes:
-    return text.encode("utf-8" if encoding == "utf-8" else encoding, "surrogatepass")
 
 
 def memory_facts(fields: MemoryFields) -> dict[str, Any]:
