@@ -26,6 +26,7 @@ PASSAGE_SCHEMA = 1
 MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"})
 PYTHON_SUFFIXES = frozenset({".py", ".pyi", ".pyw"})
 _NAMELESS = frozenset({"index", "_index", "readme", "__init__", "__main__", "main", "mod"})
+_LOOSE_WORDS = 6
 _PART_LIMIT = 80
 _PREFIX_LIMIT = 200
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
@@ -44,12 +45,13 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A character range of the body on its way to a passage."""
+    """A character range of the body on its way to a passage; a `loose` one only holds lines between definitions."""
 
     start: int
     end: int
     heading: tuple[str, ...] = ()
     symbol: str = ""
+    loose: bool = False
 
 
 def extract(path: str, data: bytes, *, body_start: int = 0, title: str = "") -> Extracted:
@@ -200,8 +202,24 @@ class _Regions:
             around.append(one)
 
     def pieces(self) -> Iterator[_Piece]:
-        """Pieces of the whole file in order."""
-        return self._region(1, len(self.starts) - 1, self.top, "", ())
+        """Pieces of the whole file in order; a few words between definitions go with what stands next to them."""
+        held: _Piece | None = None
+        for piece in self._region(1, len(self.starts) - 1, self.top, "", ()):
+            joined = self._join(held, piece) if held else piece
+            if joined is None and held:
+                yield held
+            held = joined or piece
+        if held:
+            yield held
+
+    def _join(self, held: _Piece, piece: _Piece) -> _Piece | None:
+        """Both as one, named like the first (a class's first line names its first method's passage), if that fits."""
+        words = len(self.text[held.start : held.end].split()), len(self.text[piece.start : piece.end].split())
+        loose = (held.loose and words[0] < _LOOSE_WORDS) or (piece.loose and words[1] < _LOOSE_WORDS)
+        if not loose or sum(words) > MAX_WORDS or piece.end - held.start > MAX_CHARS:
+            return None
+        named = held if held.symbol else piece
+        return _Piece(held.start, piece.end, named.heading, named.symbol, held.loose and piece.loose)
 
     def _region(
         self, first: int, last: int, inside: list[Definition], symbol: str, heading: tuple[str, ...]
@@ -210,10 +228,10 @@ class _Regions:
         at = first
         for one in inside:
             begin = self._with_comments(at, max(one.line_start, at))
-            yield from self._cut(at, begin - 1, symbol, heading, ())
+            yield from self._cut(at, begin - 1, symbol, heading)
             yield from self._definition(begin, one, below)
             at = one.line_end + 1
-        yield from self._cut(at, last, symbol, heading, ())
+        yield from self._cut(at, last, symbol, heading)
 
     def _definition(self, begin: int, one: Definition, heading: tuple[str, ...]) -> Iterator[_Piece]:
         start, end = self.starts[begin - 1], self.starts[one.line_end]
@@ -225,13 +243,13 @@ class _Regions:
             yield from self._cut(begin, one.line_end, one.name, heading, one.statements)
 
     def _cut(
-        self, first: int, last: int, symbol: str, heading: tuple[str, ...], statements: tuple[int, ...]
+        self, first: int, last: int, symbol: str, heading: tuple[str, ...], statements: tuple[int, ...] | None = None
     ) -> Iterator[_Piece]:
         if first > last:
             return
-        breaks = [self.starts[line - 1] for line in statements]
+        breaks = [self.starts[line - 1] for line in statements or ()]
         for start, end in split(self.text, self.starts[first - 1], self.starts[last], breaks):
-            yield _Piece(start, end, heading, symbol)
+            yield _Piece(start, end, heading, symbol, loose=statements is None)
 
     def _with_comments(self, first: int, line: int) -> int:
         """The first line of the comments that stand directly above a definition, or of all that lies between."""

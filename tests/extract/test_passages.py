@@ -98,7 +98,7 @@ def test_python_is_cut_on_definitions():
     text = (
         textwrap.dedent(
             '''
-        """Module words."""
+        """Module words that say what it is for."""
 
         import os
 
@@ -108,7 +108,7 @@ def test_python_is_cut_on_definitions():
             return 1
 
         class Big(Base):
-            """Class words."""
+            """Class words that say something."""
 
             field = 1
         '''
@@ -126,9 +126,10 @@ def test_python_is_cut_on_definitions():
         ("plain", ()),
         ("Big", ()),
         *((f"Big.method{n}", ("Big",)) for n in range(4)),
-        ("Big", ()),
-        ("", ()),
     ]
+    assert found.passages[-1].text.endswith("tail = 2\n\nif __name__ == '__main__':\n    plain()"), (
+        "a few words go along"
+    )
     assert found.passages[1].text.startswith("# about plain\n@decorate")
     assert found.passages[3].text.startswith("    def method0")
 
@@ -140,6 +141,13 @@ def test_a_small_class_is_one_passage_and_a_large_function_is_cut_on_statements(
     found = extract("a.py", large.encode())
     assert {one.symbol for one in found.passages} == {"f"}
     assert all(one.text.startswith("    call(") for one in found.passages[1:])
+
+
+def test_the_bare_first_line_of_a_class_goes_with_what_follows():
+    methods = "".join(f"    def m{n}(self):\n        '{words(90)}'\n\n" for n in range(3))
+    found = extract("a.py", f"import os\n\n\nclass Bare(Base):\n{methods}".encode()).passages
+    assert [one.symbol for one in found] == ["Bare", "Bare.m1", "Bare.m2"]
+    assert found[0].text.startswith("import os\n\n\nclass Bare(Base):\n    def m0(self):")
 
 
 def test_python_that_does_not_parse_is_cut_as_text():
