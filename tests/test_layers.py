@@ -29,7 +29,7 @@ ROOMS: dict[str, list[str]] = {
         "findings",
         "chunkstore",
     ],
-    "catalog": ["schema", "journal", "db", "scopes", "documents", "memories", "passages", "jobs", "state"],
+    "catalog": ["schema", "journal", "aside", "db", "scopes", "documents", "memories", "passages", "jobs", "state"],
     "sources": [
         "frontmatter",
         "entry",
@@ -47,7 +47,7 @@ ROOMS: dict[str, list[str]] = {
     ],
     "extract": ["text", "symbols", "blocks", "markdown", "passages"],
     "models": ["identity", "frames", "process", "host", "embedded", "child"],
-    "index": ["analysis", "lexical", "vector", "embeddings", "generations"],
+    "index": ["analysis", "lexical", "vector", "embeddings", "marks", "generations"],
     "search": ["fusion", "excerpt", "pipeline"],
     "operations": [
         "owner",

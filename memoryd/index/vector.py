@@ -1,0 +1,302 @@
+"""Which passages lie nearest to a query's vector, within a filter?
+
+One shard of an embedded engine that has no checksums and panics on some damage. So vectors are examined before they
+are written, a sample is examined at open, the count is compared by the caller, and everything the engine raises is
+turned into IndexDamaged here. Search is exact: below 50,000 passages that costs a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import uuid
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import qdrant_edge as engine
+
+from memoryd.errors import IndexDamaged, IndexProblem
+from memoryd.records import Filter, LegHit
+
+SEARCH_THREADS = 2
+UPSERT_POINTS = 200
+"""Points of one engine call; each holds the interpreter for about 10 ms."""
+DELETE_DOCUMENTS = 500
+PAGE = 1000
+SAMPLE = 32
+TIE_MARGIN = 16
+"""Hits read beyond the limit, so that equal scores are cut by id and not by place in the index."""
+_INDEXED = ("visible", "kind", "type", "ancestors", "document_id")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorEntry:
+    """One embedded passage. `passage_id` is a UUID text, `vector` float32 little-endian of the index's dimension."""
+
+    passage_id: str
+    document_id: str
+    scope: str
+    kind: str
+    type: str
+    status: str
+    ancestors: list[str]
+    vector: bytes
+
+
+class VectorIndex:
+    """One directory of the engine's files. Searches may run in any thread while one thread writes."""
+
+    def __init__(self, path: Path, dims: int, shard: engine.EdgeShard) -> None:
+        """Use `create` or `open`."""
+        self.path = path
+        self.dims = dims
+        self._shard = shard
+        self._gate = threading.Condition()
+        self._users = 0
+        self._closed = False
+        self._writing = threading.Lock()
+        self._steps = 0
+        self._expected = 0
+
+    @classmethod
+    def create(cls, path: Path, dims: int) -> VectorIndex:
+        """A new, empty index in `path` (made where missing). Raises IndexDamaged where something lies there."""
+        with _border(path):
+            path.mkdir(parents=True, exist_ok=True)
+            shard = engine.EdgeShard.create(str(path), _config(dims))
+            on_disk = engine.KeywordIndexParams(memory=engine.Memory.Cold)
+            for name in _INDEXED:
+                shard.update(engine.UpdateOperation.create_field_index(name, on_disk))
+            shard.flush()
+        return cls(path, dims, shard)
+
+    @classmethod
+    def open(cls, path: Path, dims: int) -> VectorIndex:
+        """The index in `path`. Raises IndexDamaged where there is none, or it or its sample cannot be read."""
+        with _border(path):
+            # The engine makes an empty shard out of an empty directory; that would be a silent loss.
+            if not any((path / "segments").glob("*/segment.json")):
+                raise IndexDamaged(f"There is no vector index in {path}.", leg="vectors", path=str(path))
+            found = cls(path, dims, engine.EdgeShard.load(str(path), _config(dims)))
+            try:
+                found._examine()
+            except BaseException:
+                found.close()
+                raise
+            found._expected = found.count()
+            return found
+
+    def replace(self, document_ids: Sequence[str], entries: Sequence[VectorEntry]) -> None:
+        """Make `entries` the only ones of these documents; seen by searches at once, durable after `flush`.
+
+        Raises IndexProblem for a vector of another dimension, or one that is zero or not finite (nothing is written
+        then), IndexDamaged where the engine fails.
+        """
+        points = [self._point(entry) for entry in entries]
+        kept: set[engine.PointId] = {uuid.UUID(entry.passage_id) for entry in entries}
+        with self._writing, self._using() as shard:
+            self._steps += 1
+            try:
+                before = shard.info().points_count
+                for start in range(0, len(document_ids), DELETE_DOCUMENTS):
+                    shard.update(_deletion(list(document_ids[start : start + DELETE_DOCUMENTS]), kept))
+                for start in range(0, len(points), UPSERT_POINTS):
+                    shard.update(engine.UpdateOperation.upsert_points(points[start : start + UPSERT_POINTS]))
+                self._expected += shard.info().points_count - before
+            finally:
+                self._steps += 1
+
+    def flush(self) -> None:
+        """Make everything written so far durable. Raises IndexDamaged."""
+        with self._writing, self._using() as shard:
+            shard.flush()
+
+    def count(self) -> int:
+        """Points that are not deleted, exactly, in about 0.1 ms. Raises IndexDamaged."""
+        with self._using() as shard:
+            return int(shard.info().points_count)
+
+    def expect(self, count: int) -> None:
+        """Say how many points there should be (a watermark's count); `replace` keeps the number up to date."""
+        with self._writing:
+            self._expected = count
+
+    def drift(self) -> int:
+        """How many points there are beyond the expected ones (negative: lost); 0 while a write is under way."""
+        before = self._steps
+        found = self.count()
+        if before % 2 or before != self._steps:
+            return 0
+        return found - self._expected
+
+    def search(self, vector: bytes, filter: Filter, limit: int) -> list[LegHit]:
+        """The `limit` nearest passages by cosine, best first, equal scores by id.
+
+        Raises IndexProblem for a vector that fits no point, IndexDamaged where the engine fails.
+        """
+        values = self._values(vector, "The query")
+        if limit < 1 or not filter.scopes or not filter.statuses:
+            return []
+        request = engine.QueryRequest(
+            limit=limit + TIE_MARGIN,
+            query=engine.Query.Nearest(values),
+            filter=_condition(filter),
+            params=engine.SearchParams(exact=True),
+            with_payload=["document_id"],
+        )
+        with self._using() as shard:
+            points = shard.query(request)
+        hits = [LegHit(_document_of(point), str(point.id), float(point.score)) for point in points]
+        hits.sort(key=lambda hit: (-hit.score, hit.document_id, hit.passage_id))
+        return hits[:limit]
+
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """(document_id, passage_id) of every point, by passage id. Raises IndexDamaged."""
+        for record in self._scroll(with_vector=False):
+            yield _document_of(record), str(record.id)
+
+    def damaged(self) -> Iterator[str]:
+        """Passage ids of points whose stored vector is no unit vector; reads every vector. Raises IndexDamaged."""
+        for record in self._scroll(with_vector=True):
+            if not _is_unit(record.vector, self.dims):
+                yield str(record.id)
+
+    def close(self) -> None:
+        """Wait for running calls, then let the files and their lock go; safe to call twice."""
+        with self._gate:
+            if self._closed:
+                return
+            self._closed = True
+            self._gate.wait_for(lambda: self._users == 0)
+        with _border(self.path):
+            self._shard.close()
+
+    @contextmanager
+    def _using(self) -> Iterator[engine.EdgeShard]:
+        with self._gate:
+            if self._closed:
+                raise IndexProblem(f"The vector index in {self.path} is closed.", leg="vectors")
+            self._users += 1
+        try:
+            with _border(self.path):
+                yield self._shard
+        finally:
+            with self._gate:
+                self._users -= 1
+                self._gate.notify_all()
+
+    def _scroll(self, *, with_vector: bool, limit: int | None = None) -> Iterator[engine.Record]:
+        offset = None
+        while True:
+            request = engine.ScrollRequest(
+                offset=offset, limit=limit or PAGE, with_payload=["document_id"], with_vector=with_vector
+            )
+            with self._using() as shard:
+                records, offset = shard.scroll(request)
+            yield from records
+            if offset is None or limit is not None:
+                return
+
+    def _examine(self) -> None:
+        """Search for a few stored vectors: each is whole and finds itself."""
+        sample = list(self._scroll(with_vector=True, limit=SAMPLE))
+        broken = [str(record.id) for record in sample if not _is_unit(record.vector, self.dims)]
+        if sample and not broken:
+            wanted = sample[len(sample) // 2]
+            nearest = engine.QueryRequest(limit=1, query=engine.Query.Nearest(cast("list[float]", wanted.vector)))
+            with self._using() as shard:
+                best = shard.query(nearest)
+            broken = [] if best and best[0].score > 0.999 else [str(wanted.id)]
+        if broken:
+            raise IndexDamaged(f"The vector index in {self.path} holds broken vectors: {broken[:3]}.", leg="vectors")
+
+    def _point(self, entry: VectorEntry) -> engine.Point:
+        payload = {
+            "visible": _visible(entry.scope, entry.status),
+            "kind": entry.kind,
+            "type": entry.type,
+            "ancestors": list(entry.ancestors),
+            "document_id": entry.document_id,
+        }
+        values = self._values(entry.vector, f"Passage {entry.passage_id}")
+        with _border(self.path):
+            return engine.Point(entry.passage_id, values, payload)
+
+    def _values(self, vector: bytes, whose: str) -> list[float]:
+        if len(vector) != self.dims * 4:
+            raise IndexProblem(
+                f"{whose} has a vector of {len(vector) / 4:g} dimensions, the index {self.dims}.", leg="vectors"
+            )
+        values = _floats(vector)
+        norm = math.sqrt(math.fsum(value * value for value in values))
+        if not math.isfinite(norm) or norm < 1e-12:
+            raise IndexProblem(f"{whose} has a vector that is zero or not finite.", leg="vectors")
+        return values
+
+
+def _document_of(found: engine.ScoredPoint | engine.Record) -> str:
+    """A point without its payload can only come from damage; it then belongs to no document."""
+    return str((found.payload or {}).get("document_id", ""))
+
+
+def _floats(vector: bytes) -> list[float]:
+    values = array("f", vector)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tolist()
+
+
+def _visible(scope: str, status: str) -> str:
+    """Scope and status in one key: both are in every filter, and one condition costs the engine half of two."""
+    return f"{status}:{scope}"
+
+
+def _condition(filter: Filter) -> engine.Filter:
+    visible = [_visible(scope, status) for scope in filter.scopes for status in filter.statuses]
+    wanted: list[tuple[str, Sequence[str]]] = [("visible", visible), ("kind", filter.kinds), ("type", filter.types)]
+    wanted.append(("ancestors", (filter.path_prefix,) if filter.path_prefix else ()))
+    return engine.Filter(must=[_any_of(name, values) for name, values in wanted if values])
+
+
+def _any_of(name: str, values: Sequence[str]) -> engine.FieldCondition:
+    match = engine.MatchValue(values[0]) if len(values) == 1 else engine.MatchAny(list(dict.fromkeys(values)))
+    return engine.FieldCondition(name, match=match)
+
+
+def _deletion(document_ids: list[str], kept: set[engine.PointId]) -> engine.UpdateOperation:
+    gone = engine.Filter(
+        must=[_any_of("document_id", document_ids)], must_not=[engine.HasIdCondition(kept)] if kept else None
+    )
+    return engine.UpdateOperation.delete_points_by_filter(gone)
+
+
+def _is_unit(vector: object, dims: int) -> bool:
+    if not isinstance(vector, list) or len(vector) != dims:
+        return False
+    norm = math.sqrt(math.fsum(value * value for value in vector))
+    return math.isfinite(norm) and abs(norm - 1.0) < 1e-3
+
+
+def _config(dims: int) -> engine.EdgeConfig:
+    cold = engine.Memory.Cold
+    vectors = engine.EdgeVectorParams(size=dims, distance=engine.Distance.Cosine, memory=cold)
+    return engine.EdgeConfig(vectors=vectors, payload_memory=cold, max_search_threads=SEARCH_THREADS)
+
+
+@contextmanager
+def _border(path: Path) -> Iterator[None]:
+    """The engine's border: its errors are plain `Exception`s and its panics no `Exception`s at all."""
+    try:
+        yield
+    except (IndexProblem, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # border: only the ways to end a program pass through
+        busy = "WouldBlock" in str(error)
+        message = f"The vector index in {path} is in use elsewhere." if busy else f"The vector index in {path}: {error}"
+        kind = IndexProblem if busy else IndexDamaged
+        raise kind(message, leg="vectors", path=str(path)) from error
