@@ -22,8 +22,6 @@ from memoryd.runtime import RuntimePaths, connect
 from memoryd.server.detach import Report, run_detached
 
 if TYPE_CHECKING:
-    from filelock import FileLock
-
     from memoryd.server.toolbox import Toolbox
 
 MakeToolbox = Callable[[RuntimePaths], "Toolbox"]
@@ -66,7 +64,7 @@ def _own_and_run(paths: RuntimePaths, make: MakeToolbox, report: Report) -> int:
         logging.shutdown()
 
 
-def _own(paths: RuntimePaths) -> FileLock | None:
+def _own(paths: RuntimePaths) -> object | None:
     """The home's lock, or None where a daemon already answers. Raises HomeBusy, HomeError."""
     until = time.monotonic() + SUCCESSOR_SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""A home with a fixture daemon; ended and checked after each test."""
+"""Homes with a fixture daemon; ended and checked afterwards."""
 
 from __future__ import annotations
 
@@ -12,5 +12,14 @@ from tests.daemons import Stack, stack_in
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[Stack]:
+    """A home of this test alone; no daemon runs yet."""
     with stack_in(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A home whose daemon runs, shared by a module's tests: none of them may end it."""
+    with stack_in(tmp_path_factory.mktemp("served")) as made:
+        made.daemon()
         yield made

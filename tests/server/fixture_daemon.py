@@ -109,8 +109,16 @@ def make_toolbox(paths: RuntimePaths) -> Any:
 
         def create(self, kind: str, args: dict[str, Any]) -> str:
             id = f"job-{len(self.rows) + 1}"
-            fields = dict(done=0, total=0, note="", result=None, started=0.0, updated=0.0, finished=None)
-            self.rows[id] = SimpleNamespace(id=id, kind=kind, args=args, state="running", **fields)
+            empty = {
+                "done": 0,
+                "total": 0,
+                "note": "",
+                "result": None,
+                "started": 0.0,
+                "updated": 0.0,
+                "finished": None,
+            }
+            self.rows[id] = SimpleNamespace(id=id, kind=kind, args=args, state="running", **empty)
             return id
 
         def progress(self, id: str, done: int, total: int, note: str = "") -> None:
