@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from memoryd.catalog.aside import beside, is_suspect, set_aside, suspect
 from memoryd.catalog.journal import log_damage
 from memoryd.catalog.schema import CATALOG, expected_shape, migrate, shape
 from memoryd.errors import DatabaseDamaged, DiskFull, FormatUnsupported, HomeError, MemorydError, StorePoisoned
@@ -52,7 +53,12 @@ class Database:
     """
 
     def __init__(
-        self, path: Path, migrations: Sequence[str], *, synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+        self,
+        path: Path,
+        migrations: Sequence[str],
+        *,
+        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+        log_limit: int = LOG_LIMIT,
     ) -> None:
         self.path = path
         self.recreated = False
@@ -60,6 +66,7 @@ class Database:
         self.damage = ""
         self._synchronous = synchronous
         self._migrations = tuple(migrations)
+        self._log_limit = log_limit
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._poisoned = False
@@ -73,6 +80,7 @@ class Database:
     def write(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """One transaction (BEGIN IMMEDIATE); commits at the end, rolls back on any exception. Waits for its turn.
 
+        What is read through `rows` meanwhile is the state before it, also in this thread.
         `durable=False` commits without waiting for the disk, whatever `synchronous` says. A thread must not open a
         second one inside (RuntimeError). Raises DiskFull and StorePoisoned (after an I/O error no write is tried
         again), DatabaseDamaged, HomeError after close().
@@ -182,14 +190,14 @@ class Database:
 
     def _inspect(self) -> bool:
         """Look at the files before SQLite touches them; True when an earlier process did not close them."""
-        if _suspicion(self.path).exists():
+        if is_suspect(self.path):
             raise self._damaged("an earlier process found it damaged")
         found = log_damage(self.path)
         if found is not None:
             raise self._damaged(found)
         # Made here, not by SQLite, so that it (and the log beside it) is the owner's alone.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        log = _beside(self.path, "-wal")
+        log = beside(self.path, "-wal")
         return log.exists() and log.stat().st_size > 0
 
     def _connect(self) -> sqlite3.Connection:
@@ -203,7 +211,7 @@ class Database:
         mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         if mode != "wal":
             raise HomeError(f"{self.path} lies on a file system without shared memory.", path=str(self.path))
-        connection.execute(f"PRAGMA journal_size_limit={LOG_LIMIT}")
+        connection.execute(f"PRAGMA journal_size_limit={self._log_limit}")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version > len(self._migrations):
             raise FormatUnsupported(
@@ -230,7 +238,7 @@ class Database:
             try:
                 connection = self._connect()
                 connection.execute("PRAGMA query_only=ON")
-                connection.execute("PRAGMA cache_size=-1024")
+                connection.execute("PRAGMA cache_size=-256")
             except sqlite3.Error as error:
                 self._raise(error)
             reader = _Reader(connection)
@@ -241,7 +249,7 @@ class Database:
     def _bound_log(self) -> None:
         """SQLite's own checkpoints starve under readers that overlap; past the limit, wait a moment for them."""
         with suppress(OSError):
-            if _beside(self.path, "-wal").stat().st_size > LOG_LIMIT:
+            if beside(self.path, "-wal").stat().st_size > self._log_limit:
                 self._empty_log(250)
 
     def _empty_log(self, wait_ms: int) -> bool:
@@ -271,8 +279,7 @@ class Database:
     def _explained(self, error: sqlite3.Error) -> MemorydError | None:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGED:
-            with suppress(OSError):
-                _suspicion(self.path).touch()
+            suspect(self.path)
             return self._damaged(str(error))
         if code == sqlite3.SQLITE_FULL:
             return DiskFull(f"{self.path}: no space left.", path=str(self.path))
@@ -299,29 +306,7 @@ def open_or_replace(path: Path, migrations: Sequence[str], *, synchronous: Liter
     try:
         return Database(path, migrations, synchronous=synchronous)
     except DatabaseDamaged as error:
-        aside = _set_aside(path)
+        aside = set_aside(path)
         database = Database(path, migrations, synchronous=synchronous)
         database.recreated, database.set_aside, database.damage = True, aside, error.message
         return database
-
-
-def _set_aside(path: Path) -> Path:
-    number = 1
-    while (aside := _beside(path, f".damaged-{number}")).exists():
-        number += 1
-    with suppress(FileNotFoundError):
-        path.rename(aside)
-    with suppress(FileNotFoundError):
-        _beside(path, "-wal").rename(_beside(aside, "-wal"))
-    _beside(path, "-shm").unlink(missing_ok=True)
-    _suspicion(path).unlink(missing_ok=True)
-    return aside
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
-
-
-def _suspicion(path: Path) -> Path:
-    """The mark that a running process leaves when it meets damage, so that the next start heals it."""
-    return _beside(path, ".suspect")

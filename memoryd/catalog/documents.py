@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from memoryd.catalog.db import Database
+from memoryd.catalog.schema import unpacked
 from memoryd.digest import document_id
 from memoryd.records import DocumentEvent, Kind, Status
 
@@ -256,6 +257,6 @@ def _one(row: Any | None) -> DocumentRow | None:
 
 def _document(row: Any) -> DocumentRow:
     values = list(row)
-    values[10] = () if values[10] == "[]" else tuple(json.loads(values[10]))
+    values[10] = unpacked(values[10])
     values[16] = bool(values[16])
     return DocumentRow(*values)

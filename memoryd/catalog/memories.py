@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from memoryd.catalog.db import Database
+from memoryd.catalog.schema import unpacked
 from memoryd.records import MemoryFields
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -204,11 +205,11 @@ def _memory(row: Any) -> MemoryRow:
         status=status,
         created=created,
         updated=updated,
-        tags=tuple(json.loads(tags)),
+        tags=unpacked(tags),
         key=key,
         supersedes=supersedes,
         superseded_by=superseded_by,
         archive_reason=reason,
-        citations=tuple(json.loads(citations)),
+        citations=unpacked(citations),
     )
     return MemoryRow(fields=fields, document_id=document, address=address, path=path)

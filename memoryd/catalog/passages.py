@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoryd.catalog.db import Database
+from memoryd.catalog.schema import unpacked
 from memoryd.records import IndexedPassage
 
 _PAGE = 5000
@@ -129,5 +130,5 @@ def _values(number: int, ordinal: int, item: IndexedPassage) -> tuple[Any, ...]:
 
 def _passage(row: Any) -> PassageRow:
     values = list(row)
-    values[7] = () if values[7] == "[]" else tuple(json.loads(values[7]))
+    values[7] = unpacked(values[7])
     return PassageRow(*values)

@@ -2,10 +2,13 @@
 
 Step N of `CATALOG` takes a file from `PRAGMA user_version` N-1 to N; a step that was released is never edited. The
 counts that every search compares (live documents, passages) are kept by triggers, so that reading them costs one row.
+Lists of strings lie in a column as JSON.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import sqlite3
 from collections.abc import Sequence
 
@@ -167,6 +170,12 @@ CREATE TABLE recalls (fact TEXT PRIMARY KEY, amount INTEGER NOT NULL, last REAL 
 CREATE TABLE answers (token TEXT PRIMARY KEY, answer TEXT NOT NULL, given REAL NOT NULL) WITHOUT ROWID;
 """,
 )
+
+
+@functools.lru_cache(maxsize=2048)
+def unpacked(text: str) -> tuple[str, ...]:
+    """A list column as a tuple; the same few headings and tags come again and again."""
+    return tuple(json.loads(text))
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[str], version: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.catalog.db import LOG_LIMIT, Database, open_catalog, open_or_replace
+from memoryd.catalog.db import Database, open_catalog, open_or_replace
 from memoryd.errors import DatabaseDamaged, DiskFull, FormatUnsupported, HomeError
 
 ITEMS = ("CREATE TABLE items (id INTEGER PRIMARY KEY, value TEXT NOT NULL);",)
@@ -299,8 +299,10 @@ def test_names_that_sqlite_could_misread_are_plain_names(tmp_path: Path):
     assert path.exists()
 
 
-def test_case_17_the_log_stays_bounded_under_overlapping_readers(items: Database):
+def test_case_17_the_log_stays_bounded_under_overlapping_readers(tmp_path: Path):
     """case 17: SQLite's own checkpoints starve under readers that never pause; the log must not grow without end."""
+    limit = 1 << 20
+    items = Database(tmp_path / "items.db", ITEMS, log_limit=limit)
     done = threading.Event()
 
     def watch() -> None:
@@ -316,14 +318,15 @@ def test_case_17_the_log_stays_bounded_under_overlapping_readers(items: Database
     for number in range(40):
         with items.write(durable=False) as tx:
             tx.execute("DELETE FROM items")
-            tx.executemany("INSERT INTO items (value) VALUES (?)", [(f"{number}" * 1000,) for _ in range(1000)])
+            tx.executemany("INSERT INTO items (value) VALUES (?)", [(f"{number}" * 1000,) for _ in range(100)])
         largest = max(largest, log.stat().st_size)
         transaction = transaction or largest
     done.set()
     for reader in readers:
         reader.join()
-    assert transaction * 40 > LOG_LIMIT * 2
-    assert largest <= LOG_LIMIT + 3 * transaction
+    items.close()
+    assert transaction * 40 > limit * 2
+    assert largest <= limit + 3 * transaction
 
 
 def test_a_checkpoint_empties_the_log_unless_a_reader_holds_it(items: Database):

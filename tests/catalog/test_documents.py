@@ -80,8 +80,8 @@ def test_case_20_there_and_back_is_three_history_rows(db: Database):
     assert documents.live_count() == 1
 
 
-def test_case_35_the_same_record_twice_changes_nothing(db: Database):
-    """case 35: one document, one history row, and the passages stay."""
+def test_the_same_record_twice_changes_nothing(db: Database):
+    """One document, one history row, and the passages stay."""
     documents, rooms = Documents(db), Passages(db)
     apply(db, event(3, A))
     id = document_id("docs", b"a.md")
@@ -244,8 +244,8 @@ def test_sources_and_counts_follow_what_is_there(db: Database):
     assert documents.counts() == {"kind": {"document": 2}, "scope": {"global": 2}, "source": {"one": 2}}
 
 
-def test_case_30_paths_and_titles_of_any_bytes(db: Database):
-    """case 30: a name that is no UTF-8, a title with NUL, an emoji and half a surrogate pair."""
+def test_paths_and_titles_of_any_bytes(db: Database):
+    """A name that is no UTF-8, a title with NUL, an emoji and half a surrogate pair."""
     path = b"caf\xe9/\xff\x00 name\n.md"
     apply(db, event(1, A, path=path), title="a\x00b \U0001f600 \ud83d")
     row = Documents(db).by_path("docs", path)
@@ -309,7 +309,7 @@ def histories(draw) -> tuple[list[DocumentEvent], list[list[DocumentEvent]]]:
     return records, [arrival[start : start + size] for start in range(0, len(arrival), size)]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories())
 def test_any_order_of_records_gives_the_state_of_the_model(tmp_path: Path, drawn):
     records, transactions = drawn

@@ -68,8 +68,8 @@ def test_old_ended_jobs_go_but_never_a_running_one(jobs: Jobs):
     assert kept[-1].id == first
 
 
-def test_h06_jobs_of_an_ended_daemon_are_abandoned_at_the_next_start(tmp_path: Path):
-    """H06: a job that was cut short says so, with how far it came."""
+def test_jobs_of_an_ended_daemon_are_abandoned_at_the_next_start(tmp_path: Path):
+    """A job that was cut short says so, with how far it came."""
     db = open_catalog(tmp_path / "catalog.db")
     jobs = Jobs(db, clock=Clock())
     ended, running = jobs.create("scan", {}), jobs.create("rebuild", {})

@@ -113,7 +113,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_STEPS)
 def test_the_kept_count_is_the_true_one(tmp_path: Path, steps):
     for old in tmp_path.glob("catalog.db*"):

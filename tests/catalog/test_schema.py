@@ -48,7 +48,7 @@ LOOKUPS = {
 
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_no_lookup_reads_a_whole_table(db: Database, name: str):
-    """Case 18 in spirit: what a search asks must not slow down with the size of the catalog."""
+    """What a search asks must not slow down with the size of the catalog."""
     memory(db, 1, "m1", superseded_by="m2", status="superseded")
     asked: list[str] = []
     db.read().set_trace_callback(asked.append)

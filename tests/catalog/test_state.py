@@ -52,8 +52,8 @@ def test_intents_of_one_write_are_noted_together_or_not_at_all(state: State):
     assert state.intents.all() == []
 
 
-def test_case_14_intents_survive_a_kill(tmp_path: Path):
-    """case 14: what was noted before the kill is there afterwards, nothing was closed."""
+def test_intents_survive_a_kill(tmp_path: Path):
+    """What was noted before the kill is there afterwards, nothing was closed."""
     path = tmp_path / "state.db"
     code = (
         "import os, signal, sys\n"
