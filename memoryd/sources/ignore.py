@@ -50,6 +50,7 @@ CODE_ENDINGS = frozenset(
 """Names that end so are source code of a known language; a corpus takes them only when it is asked to."""
 
 _ENDS = "(?:(?P<ps_d>/)|$)"
+_STAR = "[^/]*"
 _WILD = re.compile(r"[*?\[\\]")
 _MAX_GLOBS = 1000
 
@@ -170,11 +171,23 @@ def _parse(line: str) -> _Line | None:
         source, takes = GitIgnoreSpecPattern.pattern_to_regex(bare[:-1] if folders_only else bare)
         if source is None or takes is None:
             return None
-        source = source.replace(_ENDS, r"\Z")
+        source = _linear(source.replace(_ENDS, r"\Z"))
         re.compile(source, re.DOTALL)
     except (ValueError, re.error):
         return None
     return _Line(source, takes, folders_only)
+
+
+def _linear(source: str) -> str:
+    """The same expression without a way to try a name over and over: between two stars the first place will do."""
+    first, *middle = source.split(_STAR)
+    if not middle:
+        return source
+    last = middle.pop()
+    for part in middle:
+        plain = not set("/()|") & set(part.replace("[^/]", ""))
+        first += f"(?>[^/]*?{part})" if plain else _STAR + part
+    return first + _STAR + last
 
 
 def _join(lines: list[_Line]) -> list[tuple[re.Pattern[str], bool]]:

@@ -167,7 +167,14 @@ def test_names_with_newlines_are_matched_whole():
     assert rules.decide("a.md\n", folder=False) is None
 
 
-NAMES = ["a", "b", "keep", "x.log", "y.md", "docs", "a b"]
+def test_many_stars_do_not_hang():
+    rules = Rules(["*a*a*a*a*a*a*a*a*a*a*a*b", "**/*x*x*x*x*x*x*x*x*x*y"])
+    assert rules.decide("a" * 250, folder=False) is None
+    assert rules.decide("x" * 250, folder=False) is None
+    assert rules.decide("a" * 250 + "b", folder=False)
+
+
+NAMES = ["a", "b", "keep", "x.log", "y.md", "docs", "a b", "aabab.ab"]
 PATHS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join)
 LINES = st.one_of(
     st.sampled_from(
@@ -187,6 +194,14 @@ LINES = st.one_of(
             "/a/",
             "!/a/",
             "a/**/",
+            "*a*b",
+            "*a*b*",
+            "*a?*b",
+            "a**b",
+            "*ab*.*b",
+            "!*[ab]*b",
+            "*a*/*b*b",
+            "k*e*p",
         ]
     ),
     st.builds(
