@@ -48,11 +48,13 @@ class IndexKeeper:
         """Fill the index anew from all packs; readers see the old rows meanwhile. Raises StoreError, DiskFull."""
         with self._lock:
             try:
-                self.index.refill(self._surveyed(self._listed()))
+                if not self.index.problems():
+                    self.index.refill(self._surveyed(self._listed()))
+                    return
             except sqlite3.Error as error:
-                if not _repairable(error):
+                if self._closed or not _repairable(error):
                     raise _unusable(error) from error
-                self._replace()
+            self._replace()
 
     def close(self) -> None:
         """Close the index after the readers in flight."""

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
@@ -57,8 +58,10 @@ class Frame:
         """The raw bytes of the item that starts at `at`, verified against the items table. Raises PackDamaged."""
         items = self.items()
         first = bisect_left(items, at, key=itemgetter(1))
-        for digest, start, size in items[first : first + 2]:
-            if (start, size) == (at, length):
+        for digest, start, size in islice(items, first, None):  # empty items share an offset with the next one
+            if start != at:
+                break
+            if size == length:
                 return self.checked(digest, at, length)
         raise PackDamaged(f"No item of the frame at byte {self.offset} lies where the index says.")
 
@@ -225,12 +228,6 @@ class Shelf:
         except PackDamaged:
             return False
         return True
-
-    def drop_cache(self) -> None:
-        """Forget all unpacked frames."""
-        with self._lock:
-            self._cached.clear()
-            self._held = 0
 
 
 def _raise(error: OSError) -> None:

@@ -1,0 +1,193 @@
+"""Sealing: what is left after an error at any step, and what happens to later writes."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memoryd.errors import DiskFull, StoreError, StorePoisoned
+from memoryd.files import Files
+
+STEPS = ["pack.mkdir", "pack.create", "pack.write", "pack.fsync", "pack.rename", "pack.fsync_dir", "index.commit"]
+
+
+class Failing(Files):
+    """Raises one OSError at the first time that `step` comes after `arm`."""
+
+    def __init__(self) -> None:
+        super().__init__(self._maybe)
+        self.step: str | None = None
+        self.code = 0
+        self.seen: list[str] = []
+
+    def arm(self, step: str, code: int) -> None:
+        self.step, self.code = step, code
+
+    def _maybe(self, point: str) -> None:
+        self.seen.append(point)
+        if point == self.step:
+            self.step = None
+            raise OSError(self.code, "injected")
+
+
+def tree(home: Path) -> list[str]:
+    return sorted(
+        path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file() and "index.db" not in path.name
+    )
+
+
+@pytest.fixture
+def failing() -> Failing:
+    return Failing()
+
+
+@pytest.fixture
+def started(opened, put, failing, tmp_path):
+    """A store with one content, its address, and what lies on disk."""
+    store = opened(files=failing)
+    [address] = put(store, b"acknowledged before")
+    failing.seen.clear()
+    return store, address, tree(tmp_path / "home")
+
+
+def attempt(store) -> list[int]:
+    with store.group() as group:
+        group.add(b"a later content")
+        group.record("document", {"v": 1})
+        return group.commit()
+
+
+def test_the_order_of_a_commit(started, failing):
+    """Data before name, name before directory, all before the index."""
+    store, _address, _before = started
+    attempt(store)
+    without_folder = [step for step in failing.seen if step != "pack.mkdir"]
+    if "pack.mkdir" in failing.seen:
+        assert failing.seen[:2] == ["pack.mkdir", "pack.fsync_dir"]
+        without_folder.remove("pack.fsync_dir")
+    assert without_folder == [
+        "pack.create",
+        "pack.write",
+        "pack.fsync",
+        "pack.rename",
+        "pack.fsync_dir",
+        "index.commit",
+    ]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_h38_a_full_disk_leaves_nothing_and_the_next_try_succeeds(started, failing, put, tmp_path, step, opened):
+    """ENOSPC at every step: a typed error, nothing half-written, everything stored stays readable."""
+    store, address, before = started
+    failing.arm(step, errno.ENOSPC)
+    made = 0
+    while failing.step is not None:  # `mkdir` comes only with a pack in a new folder
+        try:
+            attempt_number(store, made)
+            made += 1
+            before = tree(tmp_path / "home")
+        except DiskFull as error:
+            assert error.code == "disk-full"
+    assert tree(tmp_path / "home") == before
+    assert store.read(address) == b"acknowledged before"
+    assert store.last_seq() == made
+    assert attempt_number(store, made) == [made + 1]
+    assert list(store.findings(read_data=True)) == []
+
+
+def attempt_number(store, number: int) -> list[int]:
+    with store.group() as group:
+        group.add(b"content %d" % number)
+        group.record("document", {"v": 1})
+        return group.commit()
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS, errno.EFBIG])
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_any_other_error_poisons_the_handle_for_writes(started, failing, opened, step, code):
+    """After a failed write or fsync no further pack is sealed through this handle; reads go on; a new handle writes."""
+    store, address, _before = started
+    failing.arm(step, code)
+    with pytest.raises(StorePoisoned):
+        attempt(store)
+    assert failing.step is None
+    for _ in range(2):
+        with pytest.raises(StorePoisoned):
+            store.group()
+    assert store.read(address) == b"acknowledged before"
+    assert list(store.findings(read_data=True)) == [] or step == "index.commit"
+    store.close()
+    again = opened()
+    assert again.read(address) == b"acknowledged before"
+    assert attempt(again)
+    assert list(again.findings(read_data=True)) == []
+
+
+def test_an_fsync_is_never_tried_again(started, failing):
+    store, _address, _before = started
+    failing.arm("pack.fsync", errno.EIO)
+    with pytest.raises(StorePoisoned):
+        attempt(store)
+    assert failing.seen.count("pack.fsync") == 1
+
+
+def test_the_error_on_the_nth_call(opened: Callable[..., object], put, tmp_path):
+    """The n-th announced step fails, for every n of a workload: what was acknowledged is there, always."""
+    counter = [0, -1]
+
+    def fault(point: str) -> None:
+        counter[0] += 1
+        if counter[0] == counter[1]:
+            raise OSError(errno.EIO, "injected")
+
+    total = None
+    nth = 0
+    while total is None or nth <= total:
+        counter[:] = [0, -1]
+        home = tmp_path / f"home-{nth}"
+        store = opened(home=home, files=Files(fault))
+        counter[:] = [0, nth]
+        acknowledged = []
+        try:
+            for n in range(3):
+                acknowledged += put(store, b"content %d" % n)
+        except StorePoisoned:
+            assert nth > 0
+        else:
+            assert nth in (0, total) or counter[0] < nth
+        total = counter[0] if total is None else max(total, counter[0])
+        store.close()
+        again = opened(home=home)
+        assert [again.read(address) for address in acknowledged] == [
+            b"content %d" % n for n in range(len(acknowledged))
+        ]
+        assert list(again.findings(read_data=True)) == []
+        nth += 1
+    assert total >= 15
+
+
+def test_a_pack_that_the_index_could_not_take_is_found_by_the_next_open(started, failing, opened):
+    """The pack is the truth: the caller heard of a failure, and the content may be there after all, whole."""
+    store, _address, _before = started
+    failing.arm("index.commit", errno.EIO)
+    with pytest.raises(StorePoisoned):
+        attempt(store)
+    store.close()
+    again = opened()
+    assert [record.seq for record in again.records()] == [1]
+
+
+def test_a_group_is_of_no_use_after_a_failure(started, failing):
+    store, _address, _before = started
+    failing.arm("pack.write", errno.ENOSPC)
+    group = store.group()
+    group.add(b"content")
+    with pytest.raises(DiskFull):
+        group.commit()
+    with pytest.raises(StoreError, match="closed"):
+        group.add(b"content")
+    with pytest.raises(StoreError, match="closed"):
+        group.commit()
