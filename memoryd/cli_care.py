@@ -30,8 +30,9 @@ def config(context: Context, as_json: bool) -> None:
     from memoryd.config import config_path, load_config
 
     loaded = load_config(config_path(context.root, os.environ))
-    data = {"path": str(loaded.path), "exists": loaded.path.exists(), "config": loaded.config.model_dump(mode="json")}
-    emit(data, as_json, lambda: show.pairs(str(loaded.path), data["config"]))
+    settings = loaded.config.model_dump(mode="json")
+    data = {"path": str(loaded.path), "exists": loaded.path.exists(), "config": settings}
+    emit(data, as_json, lambda: show.pairs(str(loaded.path), settings))
 
 
 @click.command()

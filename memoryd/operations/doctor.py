@@ -17,7 +17,7 @@ from typing import Any
 
 from memoryd.config import config_path, load_config
 from memoryd.errors import MemorydError
-from memoryd.models.embedded import verify_files
+from memoryd.models.identity import verify_files
 from memoryd.runtime import SUN_PATH_LIMIT, RuntimePaths
 from memoryd.sources import corpora
 from memoryd.sources.git import require_git

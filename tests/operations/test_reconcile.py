@@ -53,7 +53,7 @@ def test_case_24_a_file_deleted_while_nothing_ran_is_gone_at_the_next_start(root
         settle(home)
         assert home.memories.get(a["id"]) is None
         assert [m["id"] for m in reading.search(home, caller, query="First Second")["memories"]] == [b["id"]]
-        assert reading.get(home, caller, address=a["address"])["content"].endswith("First.\n")
+        assert reading.get(home, caller, address=a["address"])["content"].endswith("First.")
 
 
 def test_case_25_a_vault_that_is_suddenly_empty_removes_nothing(home, project):
