@@ -151,7 +151,7 @@ class Attempt:
         try:
             landed = self._landed()
             if landed is None:
-                self._undo(killed=isinstance(error, GitTimeout))
+                self._undo(killed=_was_killed(error))
         except (MemorydError, OSError) as second:
             if isinstance(error, MemorydError):
                 error.details |= {"settle": True, "undo": str(second)}
@@ -218,6 +218,11 @@ class Attempt:
         if changed:  # the index still has the entry from before the hook
             self._git.write(["reset", "-q", "--", *changed], timeout=CLEANUP_SECONDS)
         return files
+
+
+def _was_killed(error: BaseException) -> bool:
+    """Whether a git of ours ended by a signal, so that it may have left its locks."""
+    return isinstance(error, GitTimeout) or (isinstance(error, GitFailed) and error.details.get("exit_code", 0) < 0)
 
 
 def walk(git: Git, commit: str, paths: Sequence[bytes]) -> tuple[set[str] | None, dict[bytes, str | None]]:
