@@ -82,6 +82,33 @@ def refused(data: bytes) -> VaultFileInvalid:
     return caught.value
 
 
+GOLDEN = (
+    b"---\n"
+    b'id: "001e31e31e31e31e31e31e31e31e31e31e31e31e31e31e31e31e31e31e31e345"\n'
+    b'fact: "1212121212121212121212121212121212121212121212121212121212121212"\n'
+    b"seq: 3\n"
+    b"type: decision\n"
+    b'title: "Ports: use 8080, not 80"\n'
+    b'tags: ["net", "yes"]\n'
+    b"scope: p-shop-0011aabb\n"
+    b"status: in_force\n"
+    b'created: "2026-06-03T10:00:00Z"\n'
+    b'updated: "2026-06-04T10:00:00Z"\n'
+    b'key: "port"\n'
+    b"---\n"
+    b"\n"
+    b"# Ports\n"
+    b"\n"
+    b"Use 8080.\n"
+)
+
+
+def test_the_form_of_a_memory_file_is_fixed():
+    """The golden vector of docs/formats.md: these bytes never change."""
+    assert render(FIELDS) == GOLDEN
+    assert parse(GOLDEN).fields == FIELDS
+
+
 def test_a_rendered_memory_reads_back():
     data = render(FIELDS)
     entry = parse(data)

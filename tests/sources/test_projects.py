@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -225,3 +226,13 @@ def test_an_unreadable_directory_is_no_project(tmp_path):
     _, status = os.waitpid(child, 0)
     root.chmod(0o700)
     assert status == 0
+
+
+def test_scope_ids_are_fixed(tmp_path):
+    """The golden vector of docs/formats.md: the id is made of the key, whoever computes it."""
+    root = repository(tmp_path / "r", ("origin", "git@github.com:me/My_Shop.git"))
+    project = project_of(str(root), {})
+    assert (project.key, project.scope) == ("remote:github.com/me/My_Shop", "p-my-shop-d0215413")
+    local = project_of(str(repository(tmp_path / "plain")), {})
+    assert local.key == f"path:{tmp_path / 'plain'}"
+    assert local.scope == "p-plain-" + hashlib.sha256(local.key.encode()).hexdigest()[:8]
