@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import sqlite3
 import threading
 import time
 import uuid
@@ -35,7 +36,7 @@ from memoryd.records import Finding
 from memoryd.store import pack as packs
 from memoryd.store.chunker import Chunker, chunker_of, new_format
 from memoryd.store.chunkindex import PackRows, Place, RecordFrame
-from memoryd.store.findings import findings
+from memoryd.store.findings import REBUILD, findings
 from memoryd.store.format import parse_format
 from memoryd.store.group import WriteGroup
 from memoryd.store.keeper import IndexKeeper
@@ -242,7 +243,10 @@ class ChunkStore:
 
     def findings(self, *, read_data: bool) -> Iterator[Finding]:
         """Everything that is wrong in packs and index; call it while no group commits. `read_data`: every byte."""
-        yield from findings(self._shelf, self._keeper.index, read_data=read_data)
+        try:
+            yield from findings(self._shelf, self._keeper.index, read_data=read_data)
+        except sqlite3.Error as error:
+            yield Finding("index-damaged", "store/index.db", f"The index cannot be read: {error}.", REBUILD)
 
     def chunk_places(self, hashes: list[bytes]) -> dict[bytes, list[Place]]:
         """Every known copy of these chunks (32-byte SHA-256)."""

@@ -230,3 +230,50 @@ def test_a_pack_of_a_newer_format_is_named(store, put, home):
     data[28:32] = struct.pack("<I", zlib.crc32(bytes(data[:28])))
     pack.write_bytes(data)
     assert codes(store, read_data=False) == ["pack-unsupported"]
+
+
+def shelve(home: Path, *frames: bytes) -> None:
+    writer = PackWriter(b"\x07" * 16)
+    for frame in frames:
+        writer.append(frame)
+    path = home / "store/packs/07" / ("07" * 16 + ".pack")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"".join(writer.finish()))
+
+
+def test_right_checksums_over_wrong_bytes_are_not_enough(opened, home):
+    """Every byte handed out is hashed: a chunk, or a whole content, that is not what its address says is refused."""
+    opened().close()
+    claimed = vectors.digest(b"what the address says")
+    pieces = [b"good piece one, ", b"good piece two"]
+    liar = vectors.Manifest(
+        vectors.digest(b"other"), 30, tuple((vectors.digest(piece), len(piece)) for piece in pieces)
+    )
+    shelve(
+        home,
+        encode_frame(packs.CHUNK, [b"something else"], [claimed], seq=0, flags=packs.FLAG_WHOLE),
+        encode_frame(packs.CHUNK, pieces, [vectors.digest(piece) for piece in pieces], seq=0),
+        encode_frame(packs.MANIFEST, [liar.encode()], [vectors.digest(liar.encode())], seq=0),
+    )
+    store = opened()
+    for address in (claimed, liar.address):
+        with pytest.raises(ContentDamaged):
+            store.read("sha256:" + address.hex())
+    with pytest.raises(ContentDamaged):
+        store.read_range("sha256:" + claimed.hex(), 0, 5)
+    assert "frame-damaged" in codes(store, read_data=True)
+
+
+def test_a_manifest_that_names_another_content_is_refused(opened, put, noise, home):
+    """An index that points to the wrong manifest gives no wrong bytes."""
+    store = opened()
+    first, second = put(store, noise(50_000, 1), noise(50_000, 2))
+    edit_index(
+        home,
+        f"UPDATE manifests SET (frame_off, inner_off) = (SELECT frame_off, inner_off FROM manifests m "
+        f"WHERE m.address = x'{second[7:]}') WHERE address = x'{first[7:]}'",
+    )
+    edit_index(home, f"UPDATE manifests SET raw_len = (SELECT raw_len FROM manifests WHERE address = x'{second[7:]}')")
+    with pytest.raises(ContentDamaged):
+        store.read(first)
+    assert store.read(second) == noise(50_000, 2)

@@ -140,3 +140,16 @@ def test_a_pack_without_one_readable_frame_does_not_hinder_the_others(opened, fi
     with pytest.raises(NotFound):
         store.read(addresses[4])
     assert [finding.code for finding in store.findings(read_data=False)] == ["pack-damaged"]
+
+
+def test_a_check_names_an_index_that_broke(opened, filled):
+    """The check itself heals nothing: it says what is wrong, and a rebuild makes it right."""
+    home, addresses = filled
+    store = opened()
+    with (home / "store/index.db").open("r+b") as file:
+        size = file.seek(0, 2)
+        file.seek(4096)
+        file.write(b"\xa5" * (size - 4096))
+    assert "index-damaged" in {finding.code for finding in store.findings(read_data=False)}
+    store.rebuild_index()
+    assert right(store, addresses)
