@@ -270,6 +270,19 @@ def test_a_newer_pack_version_is_unsupported():
         parse_pack_header(bytes(head) + struct.pack("<I", zlib.crc32(head)))
 
 
+def test_every_flipped_bit_of_an_items_table_is_noticed_without_unpacking():
+    """The index is made from tables alone, so a table must not lie even where its payload is never looked at."""
+    frame = frame_of(b"one", b"four")
+    header = parse_frame_header(frame[:FRAME_SIZE], 0)
+    table = frame[FRAME_SIZE : FRAME_SIZE + header.table_len]
+    assert [length for _digest, length in parse_items(header, table, 0)] == [3, 4]
+    for at in range(len(table) * 8):
+        wrong = bytearray(table)
+        wrong[at // 8] ^= 1 << (at % 8)
+        with pytest.raises(PackDamaged):
+            parse_items(header, bytes(wrong), 0)
+
+
 def test_items_that_do_not_add_up_are_refused():
     frame = frame_of(b"one", b"two")
     table = frame[FRAME_SIZE : FRAME_SIZE + 80]
