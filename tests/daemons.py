@@ -35,9 +35,11 @@ class Proxy:
 
     def __init__(self, command: list[str], **options: Any) -> None:
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **{"stderr": subprocess.PIPE, **options}
         )
         self._buffer = b""
+        self.said = ""
+        """All of stderr, once the proxy was ended."""
         self.seen: list[dict[str, Any]] = []
         """Messages that came while another one was waited for."""
         self._ids = iter(range(1, 1 << 30))
@@ -162,9 +164,11 @@ class Proxy:
             self.process.wait()
             raise AssertionError("a proxy outlived the end of its stdin") from None
         finally:
+            if self.process.stderr and not self.process.stderr.closed:
+                self.said = self.process.stderr.read().decode()
             for stream in (self.process.stdout, self.process.stderr):
-                assert stream is not None
-                stream.close()
+                if stream is not None:
+                    stream.close()
 
 
 class Stack:

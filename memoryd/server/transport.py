@@ -128,6 +128,9 @@ def parse(line: bytes) -> tuple[types.JSONRPCMessage | None, list[bytes]]:
     value = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
     if isinstance(value, list):
         return None, [answer for part in value if (answer := refusal(part, "batches are not supported"))]
+    if isinstance(value, dict) and "method" in value and not isinstance(value.get("id", ""), (str, int)):
+        answer = refusal(value, "an id is a string or an integer")  # the SDK would take it for a notification
+        return None, [answer] if answer else []
     try:
         return types.jsonrpc_message_adapter.validate_python(value, by_name=False), []
     except ValidationError as error:
