@@ -36,7 +36,7 @@ def _differences(home: Home) -> tuple[list[Seen], dict[str, Any]]:
         listing = home.vault.listing()
     except VaultError as error:
         return [], _refuse(home, report, error.message)
-    if listing == home.vault_seen:
+    if listing == home.vault_seen and len(listing) == home.documents.live_count(VAULT_SOURCE):
         return [], report
     known = {row.path: row for row in home.documents.current(VAULT_SOURCE)}
     if not listing and known:

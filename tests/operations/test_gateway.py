@@ -316,7 +316,7 @@ def test_a_hand_edit_keeps_the_id_and_the_birth_words_answer_edited(home, projec
     assert (again["outcome"], again["id"], again["edited"]) == ("exists", a["id"], True)
 
 
-def test_case_8_a_write_that_raises_does_not_block_the_next(home, project):
+def test_h08_a_write_that_raises_does_not_block_the_next(home, project):
     """H08: the lanes are free again after an error in the middle of a write."""
     caller = project("app")
     lock = home.vault.path / ".git" / "index.lock"
@@ -327,7 +327,7 @@ def test_case_8_a_write_that_raises_does_not_block_the_next(home, project):
         add(home, caller)
     assert "index.lock" in caught.value.message
     assert home.vault.listing() == {}
-    assert home.state.intents() == []
+    assert home.state.intents.all() == []
     lock.unlink()
     assert add(home, caller)["outcome"] == "added"
     assert add(home, caller, "A second one.")["outcome"] == "added"

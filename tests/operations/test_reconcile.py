@@ -87,10 +87,10 @@ def test_h28_a_faulty_file_is_named_with_its_line_and_stays_findable(home, proje
     settle(home)
     faulty = status(home, caller)["vault"]["faulty"]
     assert [one["path"] for one in faulty] == [a["path"]]
-    assert "line" in faulty[0]["problem"]
+    assert "Line 7" in faulty[0]["problem"]
     found = reading.search(home, caller, query="walrus", mode="keyword")["memories"]
     assert len(found) == 1
-    assert "line" in found[0]["problem"]
+    assert "Line 7" in found[0]["problem"]
     assert file.read_text() == broken
 
 

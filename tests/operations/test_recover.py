@@ -89,49 +89,55 @@ def die_at(point: str, occurrence: int):
     return fault
 
 
-def fault_points(root, caller) -> list[str]:
-    """Every fault point that an add passes, in order."""
+STEPS = (
+    [("vault.mkdir", 1)]
+    + [("vault.create", 1), ("vault.write", 1), ("vault.fsync", 1), ("vault.rename", 1), ("vault.fsync_dir", 1)]
+    + [("vault.stage", 1), ("vault.commit", 1), ("vault.committed", 1)]
+    + [("vault.fsync_dir", 2), ("vault.fsync_dir", 9)]
+    + [("pack.mkdir", 1), ("pack.create", 1), ("pack.write", 1), ("pack.fsync", 1), ("pack.rename", 1)]
+    + [("pack.fsync_dir", 1), ("index.commit", 1)]
+)
+"""Every kind of step that an add passes, in order; of the many folders that are synced the first and the last."""
+
+
+def test_the_steps_of_an_add_are_the_ones_that_are_killed(root, nobody):
     seen: list[str] = []
     with opened(root, files=Files(seen.append)) as home:
         seen.clear()
-        gateway.add(home, caller, content="A first memory.", type="fact")
-        return list(seen)
+        gateway.add(home, nobody, content="A first memory.", type="fact", scope="global")
+    assert set(seen) == {point for point, _ in STEPS}
+    for point, occurrence in STEPS:
+        assert seen.count(point) >= occurrence
 
 
-def test_case_14_killed_at_every_step_of_an_add_nothing_acknowledged_is_lost(tmp_path, project):
-    """case 14: after SIGKILL at each fault point, the memory is whole or was never there, and the home is clean."""
-    caller = project("app")
-    points = fault_points(tmp_path / "probe", caller)
-    assert any(p.startswith("vault.") for p in points)
-    assert any(p.startswith("pack.") for p in points)
-    numbered = [(point, points[: i + 1].count(point)) for i, point in enumerate(points)]
-    for number, (point, occurrence) in enumerate(numbered):
-        root = tmp_path / f"home{number}"
-        read_end, write_end = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                with opened(root, files=Files(no_fault)) as home:
-                    home.files.fault = die_at(point, occurrence)
-                    gateway.add(home, caller, content="A first memory.", type="fact")
-                    os.write(write_end, b"acknowledged")
-                    os._exit(0)
-            finally:
-                os._exit(99)
-        os.close(write_end)
-        os.waitpid(pid, 0)
-        acknowledged = os.read(read_end, 100) == b"acknowledged"
-        os.close(read_end)
-        with opened(root) as home:
-            settle(home)
-            held = home.memories.counts(None).get("in_force", 0)
-            assert held == commits(home), f"{point} #{occurrence}"
-            assert held == len(home.vault.listing()), f"{point} #{occurrence}"
-            assert held == 1 or not acknowledged
-            assert check(home, read_data=True)["findings"] == [], f"{point} #{occurrence}"
-            assert git("status", "--porcelain", cwd=home.vault.path) == ""
-            again = gateway.add(home, caller, content="A first memory.", type="fact")
-            assert again["outcome"] == ("exists" if held else "added")
+@pytest.mark.parametrize(("point", "occurrence"), STEPS)
+def test_case_14_killed_at_every_step_of_an_add(root, nobody, point, occurrence):
+    """case 14: after SIGKILL the memory is whole or was never there, acknowledged ones stay, the home is clean."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            with opened(root, files=Files(no_fault)) as home:
+                home.files.fault = die_at(point, occurrence)
+                gateway.add(home, nobody, content="A first memory.", type="fact", scope="global")
+                os.write(write_end, b"acknowledged")
+                os._exit(0)
+        finally:
+            os._exit(99)
+    os.close(write_end)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status)
+    acknowledged = os.read(read_end, 100) == b"acknowledged"
+    os.close(read_end)
+    with opened(root) as home:
+        held = home.memories.counts(None).get("in_force", 0)
+        assert held == commits(home) == len(home.vault.listing())
+        assert held == 1 or not acknowledged
+        assert home.state.intents.all() == []
+        assert check(home, read_data=True)["findings"] == []
+        assert git("status", "--porcelain", cwd=home.vault.path) == ""
+        again = gateway.add(home, nobody, content="A first memory.", type="fact", scope="global")
+        assert again["outcome"] == ("exists" if held else "added")
 
 
 def no_fault(_point: str) -> None:
