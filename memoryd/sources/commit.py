@@ -78,6 +78,7 @@ class Attempt:
         self._places: Places = git.places()
         self._quiet = quiet_folders(self._places)
         self._parent = git.head()
+        self._identity = git.identity()
         self._former = {write.path: self._checked(write) for write in writes}
         self._placed: list[VaultWrite] = []
         self._made: list[Path] = []
@@ -115,7 +116,6 @@ class Attempt:
 
     def _record(self, message: str) -> str:
         """Stage what the index does not know, commit the paths, return the commit's id."""
-        identity = self._git.identity()
         new = [path for path in self._paths if not self._in_index(path)]
         if new:
             self._files.fault("vault.stage")
@@ -123,7 +123,7 @@ class Attempt:
             self._ask(["update-index", "--add", "--", *new], ())
         self._files.fault("vault.commit")
         words = ["commit", "--only", "--cleanup=whitespace", "--message=" + message.replace("\0", "")]
-        out = self._ask([*words, "--", *map(literal, self._paths)], identity)
+        out = self._ask([*words, "--", *map(literal, self._paths)], self._identity)
         self._files.fault("vault.committed")
         said = _COMMITTED.search(out.decode("utf-8", "replace"))
         commit = said[1] if said else self._git.head()
