@@ -459,6 +459,8 @@ def spoil_log(path: Path, where: str) -> None:
         data = data[:20]
     elif where == "page":
         data[middle + 24 + 100] ^= 1
+    elif where == "salt":
+        data[middle + 9] ^= 1
     elif where == "frame head":
         data[middle + 17] ^= 1
     elif where == "zeros":
@@ -466,7 +468,7 @@ def spoil_log(path: Path, where: str) -> None:
     log.write_bytes(data)
 
 
-@pytest.mark.parametrize("where", ["magic", "header", "cut header", "page", "frame head", "zeros"])
+@pytest.mark.parametrize("where", ["magic", "header", "cut header", "page", "salt", "frame head", "zeros"])
 def test_case_15_a_malformed_log_is_set_aside_with_its_file(tmp_path: Path, where: str):
     """case 15: SQLite alone would go back to an earlier state without a word."""
     database = filled(tmp_path / "items.db")
@@ -508,7 +510,9 @@ def test_case_15_a_log_without_its_file_is_set_aside(tmp_path: Path):
     again.close()
 
 
-def test_damage_met_while_running_is_typed_and_heals_at_the_next_start(tmp_path: Path):
+def test_damage_met_while_running_is_typed_and_heals_at_the_next_start(tmp_path: Path, monkeypatch):
+    """Also in a file that is too large to be checked at every start."""
+    monkeypatch.setattr("memoryd.catalog.db._CHECK_LIMIT", 0)
     path = tmp_path / "items.db"
     filled(path).close()
     database = open_or_replace(path, ITEMS, synchronous="NORMAL")
