@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import threading
 import time
@@ -90,7 +91,7 @@ def wait_indexed(story: Story, session: Session) -> dict[str, Any]:
             return status
         if time.monotonic() > until:
             raise Stopped(f"Not indexed after {INDEX_SECONDS} s: {status['index']}")
-        if time.monotonic() - told > 10:
+        if time.monotonic() - told > 30:
             told = time.monotonic()
             story.say(f"... {status['index']['pending']} documents wait to be indexed")
         time.sleep(0.25)
@@ -260,6 +261,8 @@ def main() -> int:
     parser.add_argument("--docs", type=Path, help="folder of Markdown files to index; default: this project's own")
     options = parser.parse_args()
     story = Story()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _frame: sys.exit(128 + received))  # an end that cleans up
     with throw_away(story) as folder:
         stage = None
         try:
