@@ -274,6 +274,7 @@ def test_a_manifest_that_names_another_content_is_refused(opened, put, noise, ho
         f"WHERE m.address = x'{second[7:]}') WHERE address = x'{first[7:]}'",
     )
     edit_index(home, f"UPDATE manifests SET raw_len = (SELECT raw_len FROM manifests WHERE address = x'{second[7:]}')")
-    with pytest.raises(ContentDamaged):
-        store.read(first)
+    for call in (store.read, lambda address: store.read_range(address, 0, 100)):
+        with pytest.raises(ContentDamaged):
+            call(first)
     assert store.read(second) == noise(50_000, 2)

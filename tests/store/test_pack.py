@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -232,8 +233,13 @@ def test_h39_a_small_frame_that_unpacks_to_a_gigabyte_is_refused(streamed):
         payload = zstandard.compress(bytes(64 << 20))
     assert len(payload) < 20_000
     header = parse_frame_header(with_payload(payload, 10_000)[:FRAME_SIZE], 0)
-    with pytest.raises(PackDamaged):
-        decode_payload(header, payload, 0)
+    tracemalloc.start()
+    try:
+        with pytest.raises(PackDamaged):
+            decode_payload(header, payload, 0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_h39_a_declared_gigabyte_is_refused_by_its_header():
