@@ -62,6 +62,7 @@ _COLUMNS = (
     " d.extractor, d.encoding, d.problem, d.observed, d.exec"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM documents d"
+_TOLD = "title = ?, type = ?, status = ?, extractor = ?, encoding = ?, problem = ?"
 
 
 class Documents:
@@ -81,10 +82,12 @@ class Documents:
         extractor: str,
         encoding: str,
         problem: str | None,
-    ) -> None:
+    ) -> bool:
         """Take one record over: a history row, and the current row where the record is the newest.
 
-        The same record once more changes nothing. `gone` keeps title, type, status and extraction as last known. When
+        True where the record is the document's current state; False where a newer one is known: then nothing that was
+        derived from this one (passages, frontmatter) belongs into the catalog. The same record once more changes no
+        state; what was derived from its bytes (title to problem) is taken anew. `gone` keeps that as last known. When
         the address changes, the document's passages and memory row go: write the new ones afterwards, in the same
         transaction. Raises ValueError for a record without seq.
         """
@@ -94,18 +97,19 @@ class Documents:
         told = (_clean(title), type, status, extractor, encoding, problem)
         identity = document_id(event.source, event.path)
         found = tx.execute("SELECT number, seq, first_seq FROM documents WHERE document_id = ?", (identity,)).fetchone()
-        if found is None:
-            number = self._insert(tx, identity, event, address, told)
-        else:
-            number = found[0]
-            if event.seq > found[1]:
-                self._update(tx, number, event, address, told)
-            elif event.seq < found[2]:
-                tx.execute("UPDATE documents SET first_seq = ? WHERE number = ?", (event.seq, number))
+        number = self._insert(tx, identity, event, address, told) if found is None else found[0]
+        newest = found is None or event.seq >= found[1]
+        if found is not None and event.seq > found[1]:
+            self._update(tx, number, event, address, told)
+        elif found is not None and newest:
+            tx.execute(f"UPDATE documents SET {_TOLD} WHERE number = ? AND address IS NOT NULL", (*told, number))
+        elif found is not None and event.seq < found[2]:
+            tx.execute("UPDATE documents SET first_seq = ? WHERE number = ?", (event.seq, number))
         tx.execute(
             "INSERT OR IGNORE INTO events VALUES (?, ?, ?, ?, ?, ?, ?)",
             (event.seq, number, event.event, event.scope, address, event.size, event.observed),
         )
+        return newest
 
     def _insert(
         self, tx: sqlite3.Connection, identity: str, event: DocumentEvent, address: str | None, told: tuple[Any, ...]
@@ -124,7 +128,7 @@ class Documents:
         sets = "scope = ?, kind = ?, address = ?, size = ?, exec = ?, tags = ?, seq = ?, observed = ?"
         values = (*_state(event, address), event.seq, event.observed)
         if address is not None:
-            sets += ", title = ?, type = ?, status = ?, extractor = ?, encoding = ?, problem = ?"
+            sets += f", {_TOLD}"
             values += told
         tx.execute(f"UPDATE documents SET {sets} WHERE number = ?", (*values, number))
 

@@ -55,6 +55,7 @@ CREATE TABLE documents (
 );
 CREATE UNIQUE INDEX documents_by_seq ON documents (seq);
 CREATE INDEX documents_live ON documents (source, path) WHERE address IS NOT NULL;
+CREATE INDEX documents_with_problem ON documents (source, path) WHERE problem IS NOT NULL AND address IS NOT NULL;
 CREATE INDEX documents_by_address ON documents (address) WHERE address IS NOT NULL;
 
 CREATE TABLE events (

@@ -88,9 +88,53 @@ def test_the_same_record_twice_changes_nothing(db: Database):
     with db.write() as tx:
         rooms.replace(tx, id, passages(id, "text"))
     before = (documents.get(id), documents.history(id), rooms.of_document(id), documents.counts())
-    apply(db, event(3, A), title="another title")
+    apply(db, event(3, A))
+    apply(db, event(3, A, tags=("other",), scope="p-x-00000000"))
     apply(db, event(3, None))
     assert (documents.get(id), documents.history(id), rooms.of_document(id), documents.counts()) == before
+
+
+def test_the_same_record_again_takes_anew_what_is_derived_from_its_bytes(db: Database):
+    """A later version reads the same bytes better; nothing else of the document moves."""
+    documents = Documents(db)
+    apply(db, event(3, A), title="Old", problem="not understood")
+    id = document_id("docs", b"a.md")
+    with db.write() as tx:
+        Passages(db).replace(tx, id, passages(id, "text"))
+    apply(db, event(3, A), title="New", extractor="text@2", problem=None)
+    row = documents.get(id)
+    assert row is not None
+    assert (row.title, row.extractor, row.problem, row.seq, row.address) == ("New", "text@2", None, 3, A)
+    assert Passages(db).count() == 1
+    assert len(documents.history(id)) == 1
+
+
+def test_applying_tells_whether_the_record_is_current(db: Database):
+    def newest(record) -> bool:
+        with db.write() as tx:
+            return Documents(db).apply(
+                tx, record, title="", type="", status="in_force", extractor="", encoding="", problem=None
+            )
+
+    assert newest(event(5, A))
+    assert newest(event(5, A))
+    assert not newest(event(2, B))
+    assert not newest(event(4, None))
+    assert newest(event(6, None))
+    assert not newest(event(5, A))
+
+
+def test_documents_with_problems_of_one_source(db: Database):
+    documents = Documents(db)
+    apply(db, event(1, A, path=b"b.md"), event(2, A, path=b"a.md"), problem="line 3: no colon")
+    apply(db, event(3, A, source="other"), problem="binary")
+    apply(db, event(4, A, path=b"fine.md"))
+    assert [(row.path, row.problem) for row in documents.with_problems("docs")] == [
+        (b"a.md", "line 3: no colon"),
+        (b"b.md", "line 3: no colon"),
+    ]
+    apply(db, event(5, None, path=b"a.md"), event(6, B, path=b"b.md"))
+    assert documents.with_problems("docs") == []
 
 
 def test_gone_keeps_the_row_and_its_history(db: Database):

@@ -63,6 +63,13 @@ def test_passages_of_several_documents(db: Database, two: Passages):
     assert list(two.ids()) == sorted(first + second)
 
 
+def test_pairs_leave_out_what_changed_later(db: Database, two: Passages):
+    first, second = replace(db, ONE, "a", "b"), replace(db, TWO, "a")
+    assert sorted(two.pairs(2)) == sorted([*((ONE, id) for id in first), (TWO, second[0])])
+    assert sorted(two.pairs(1)) == sorted((ONE, id) for id in first)
+    assert list(two.pairs(0)) == []
+
+
 def test_passages_go_with_their_document(db: Database, two: Passages):
     replace(db, ONE, "a", "b")
     kept = replace(db, TWO, "a")

@@ -25,6 +25,7 @@ LOOKUPS = {
     "current": lambda db: list(Documents(db).current("docs")),
     "changed_after": lambda db: Documents(db).changed_after(3, 100),
     "count_changed_after": lambda db: Documents(db).count_changed_after(3),
+    "with_problems": lambda db: Documents(db).with_problems("vault"),
     "live_count": lambda db: Documents(db).live_count(),
     "live_count of a source": lambda db: Documents(db).live_count("docs"),
     "counts": lambda db: Documents(db).counts(),
