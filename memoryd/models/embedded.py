@@ -36,8 +36,8 @@ class EmbeddedModel:
         return cls(session, tokenizer)
 
     def embed(self, text: str) -> bytes:
-        """The vector of one text as little-endian float32; words after 256 tokens do not count."""
-        encoded = self._tokenizer.encode(text)
+        """The vector of one text as little-endian float32; what is beyond the model's limits does not count."""
+        encoded = self._tokenizer.encode(text[: EMBEDDED.max_characters])  # it would read a megabyte to keep 256 tokens
         mask = numpy.array([encoded.attention_mask], dtype=numpy.int64)
         values = {
             "input_ids": numpy.array([encoded.ids], dtype=numpy.int64),

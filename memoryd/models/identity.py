@@ -23,22 +23,27 @@ ENGINE_MAJOR = 1
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """One embedding model as index generations know it; `fingerprint` is 64 hex digits."""
+    """One embedding model as index generations know it; `fingerprint` is 64 hex digits.
+
+    What lies beyond `max_characters` or `max_tokens` of a text, whichever comes first, does not count.
+    """
 
     name: str
     fingerprint: str
     dims: int
     max_tokens: int
+    max_characters: int
     language: str
 
 
-def _fingerprint(*, precision: str, max_tokens: int, pooling: str) -> str:
+def _fingerprint(*, precision: str, max_tokens: int, max_characters: int, pooling: str) -> str:
     parts = {
         "v": 1,
         "weights": WEIGHTS_SHA256,
         "tokenizer": TOKENIZER_SHA256,
         "precision": precision,
         "max_tokens": max_tokens,
+        "max_characters": max_characters,
         "pooling": pooling,
         "engine": f"onnxruntime {ENGINE_MAJOR}",
     }
@@ -47,9 +52,10 @@ def _fingerprint(*, precision: str, max_tokens: int, pooling: str) -> str:
 
 EMBEDDED = ModelIdentity(
     name="all-MiniLM-L6-v2-int8",
-    fingerprint=_fingerprint(precision="int8", max_tokens=256, pooling="mean"),
+    fingerprint=_fingerprint(precision="int8", max_tokens=256, max_characters=32_768, pooling="mean"),
     dims=384,
     max_tokens=256,
+    max_characters=32_768,
     language="en",
 )
 

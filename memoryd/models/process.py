@@ -81,7 +81,8 @@ class ModelProcess:
 
     def embed(self, text: str) -> bytes:
         """One forward. Raises TextFailed, ChildFailed."""
-        answer = self._ask(Frame({"op": "embed"}, text.encode("utf-8", "replace")), FORWARD_SECONDS)
+        counted = text[: EMBEDDED.max_characters].encode("utf-8", "replace")
+        answer = self._ask(Frame({"op": "embed"}, counted), FORWARD_SECONDS)
         if "error" in answer.header:
             raise TextFailed(f"The model refused a text: {answer.header['error']}.")
         if len(answer.payload) != EMBEDDED.dims * 4:
