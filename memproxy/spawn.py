@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-START_SECONDS = 15.0
+START_SECONDS = 25.0
 """How long one request waits for a daemon to come up before it is answered with an error."""
 CLEANED = ("GIT_", "PYTHON", "LD_", "DYLD_")
 """Variables by which a host's surroundings (a git hook, another interpreter) would leak into a long-lived daemon."""

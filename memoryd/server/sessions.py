@@ -86,9 +86,8 @@ class Sessions:
             _log.warning("refused a connection of another user")
             return
         lines = BufferedByteReceiveStream(stream)
-        with anyio.move_on_after(HELLO_SECONDS) as patience:
-            said = json.loads(await lines.receive_until(b"\n", HELLO_LIMIT))
-        if patience.cancelled_caught:
+        said = await _said(lines)
+        if said is None:
             return
         await stream.send(json.dumps(self._hello()).encode() + b"\n")
         if said.get("memoryd") == "drain":
@@ -157,3 +156,14 @@ def _described(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name, title=tool.title, description=tool.description, input_schema=tool.schema, annotations=hints
     )
+
+
+async def _said(lines: BufferedByteReceiveStream) -> dict[str, Any] | None:
+    """The peer's hello, or None where it says something else, too much, or nothing in time."""
+    with anyio.move_on_after(HELLO_SECONDS):
+        try:
+            said = json.loads(await lines.receive_until(b"\n", HELLO_LIMIT))
+        except (ValueError, RecursionError, anyio.DelimiterNotFound):
+            return None
+        return said if isinstance(said, dict) and "memoryd" in said else None
+    return None
