@@ -7,7 +7,7 @@ TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
 WORKERS ?= auto
 
-.PHONY: demo test check clean
+.PHONY: demo test check bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,9 @@ demo: $(STAMP)  ## the whole thing from nothing, checked; DOCS=folder indexes th
 
 test: $(TEST_STAMP)  ## the tests that need no torch and no compiler
 	$(BIN)/python -m pytest -n $(WORKERS) tests
+
+bench: $(STAMP)  ## ratios and figures of process, wire, memory and search, measured side by side
+	$(BIN)/python -m tests.benchmarks.bench $(ARGS)
 
 check: $(LINT_STAMP)  ## lint and types
 	$(BIN)/ruff check .

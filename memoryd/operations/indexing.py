@@ -39,7 +39,11 @@ def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
         if home.heal:
             heal(home, home.heal.pop())
             return True
-        return step(home, home.generation, stop)
+        if step(home, home.generation, stop):
+            return True
+        if home.generation.lexical is not None:
+            home.generation.lexical.rest()  # the writer's memory is not needed until the next write
+        return False
 
 
 def step(home: Home, generation: Generation, stop: Callable[[], bool]) -> bool:
