@@ -156,7 +156,7 @@ def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | 
 def neighbours(home: Home, content: str, scope: str) -> list[dict[str, Any]]:
     """Up to three memories in force that say something near; shown beside the answer, nothing is withheld."""
     scopes = (GLOBAL_SCOPE,) if scope == GLOBAL_SCOPE else (GLOBAL_SCOPE, scope)
-    if not home.memories.counts(scopes):
+    if not home.memories.listed(scopes, ("in_force",), (), 1, 0):
         return []  # nothing to compare with: the model need not even start
     return answers.near(home, content[:2000], scopes, limit=3)
 

@@ -193,7 +193,7 @@ def _apply(home: Home, tx: Connection, analysed: Sequence[Analysed]) -> None:
     for one in analysed:
         event = one.event
         document = document_id(event.source, event.path)
-        home.documents.apply(
+        is_current = home.documents.apply(
             tx,
             event,
             title=one.title,
@@ -203,6 +203,8 @@ def _apply(home: Home, tx: Connection, analysed: Sequence[Analysed]) -> None:
             encoding=one.encoding,
             problem=one.problem,
         )
+        if not is_current:
+            continue  # history only: a newer record of this document was applied before
         if one.passages:
             home.passages.replace(tx, document, list(one.passages))
         else:
