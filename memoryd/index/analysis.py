@@ -158,7 +158,13 @@ def _fold(text: str) -> str:
 
 
 def _forms(token: str) -> tuple[str, str]:
-    return _cached_forms(token) if len(token) <= _CACHED_TOKEN else _make_forms(token)
+    if len(token) > _CACHED_TOKEN:
+        return _make_forms(token)
+    # Most tokens are plain words or numbers: there is nothing to take apart, and the cache stays free for the others.
+    if token.isalnum() and token.isascii() and (token[1:].islower() or token.islower() or token.isdigit()):
+        token = token.lower()
+        return token, token
+    return _cached_forms(token)
 
 
 def _make_forms(token: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ weighed against its like. Queries are built from terms: no text of a user ever r
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from threading import Lock
 import tantivy
 from tantivy import Occur, Query
 
-from memoryd.errors import IndexDamaged
+from memoryd.errors import IndexDamaged, IndexProblem
 from memoryd.index.analysis import QueryTerms, code_analyser, query_terms, streams, word_analyser
 from memoryd.records import Filter, LegHit
 
@@ -103,12 +104,14 @@ class LexicalIndex:
             self._dirty = True
             for document_id in document_ids:
                 writer.delete_documents_by_term("document_id", document_id)
-            for entry in entries:
-                whole = not entry.passage_id or siblings[entry.document_id] == 1
-                writer.add_document(_document(entry, _WHOLE if whole else _PART))
+            for document_id, own in itertools.groupby(entries, lambda entry: entry.document_id):
+                for document in _documents(list(own), lone=siblings[document_id] == 1):
+                    writer.add_document(document)
 
     def commit(self) -> None:
         """Make everything buffered durable and visible. Raises IndexDamaged."""
+        if not self._dirty:
+            return
         with self._writing() as writer:
             writer.commit()
             self._dirty = False
@@ -128,6 +131,7 @@ class LexicalIndex:
                 self._dirty = False
             writer.wait_merging_threads()
             self._index.reload()
+        _give_back_memory()
 
     def count(self) -> int:
         """Committed entries that are not deleted."""
@@ -165,7 +169,7 @@ class LexicalIndex:
 
     def close(self) -> None:
         """Let everything go; what was not committed is dropped."""
-        with suppress(IndexDamaged):
+        with suppress(IndexProblem):
             self.rest()
 
     @contextmanager
@@ -176,7 +180,7 @@ class LexicalIndex:
             try:
                 yield self._writer
             except BaseException:
-                self._writer = None  # a writer that failed once refuses all further work
+                self._writer, self._dirty = None, False  # a writer that failed once refuses all further work
                 raise
 
     def _filter(self, filter: Filter) -> Query:
@@ -186,7 +190,9 @@ class LexicalIndex:
         return _all_of([self._any_of(name, values) for name, values in wanted if values])
 
     def _any_of(self, name: str, values: Sequence[str]) -> Query:
-        terms = [Query.term_query(self._schema, name, value, "basic") for value in dict.fromkeys(values)]
+        # A value with an unpaired surrogate is no valid text: it stands nowhere and must not disturb the engine.
+        clean = dict.fromkeys(value.encode("utf-8", "replace").decode() for value in values)
+        terms = [Query.term_query(self._schema, name, value, "basic") for value in clean]
         return terms[0] if len(terms) == 1 else Query.boolean_query([(Occur.Should, term) for term in terms])
 
     def _ask(self, searcher: tantivy.Searcher, terms: QueryTerms, allowed: Query) -> Query | None:
@@ -245,18 +251,34 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-def _document(entry: LexicalEntry, fields: tuple[str, str]) -> tantivy.Document:
-    title_words, title_codes = streams(entry.title)
-    words, codes = streams(entry.text)
+def _documents(entries: Sequence[LexicalEntry], *, lone: bool) -> Iterator[tantivy.Document]:
+    """The engine's documents for entries of one document, passages first."""
+    titles: dict[str, tuple[str, str]] = {}
+    parts: list[tuple[str, str]] = []
+    passages = [entry for entry in entries if entry.passage_id]
+    for entry in passages + [entry for entry in entries if not entry.passage_id]:
+        if entry.title not in titles:
+            titles[entry.title] = streams(entry.title)
+        if not entry.passage_id and len(parts) > 1 and entry.text == "\n\n".join([one.text for one in passages]):
+            found = " ".join([words for words, _ in parts]), " ".join([codes for _, codes in parts])
+        else:
+            found = streams(entry.text)
+            parts.append(found)
+        yield _document(entry, found, titles[entry.title], _PART if entry.passage_id and not lone else _WHOLE)
+
+
+def _document(
+    entry: LexicalEntry, text: tuple[str, str], title: tuple[str, str], fields: tuple[str, str]
+) -> tantivy.Document:
     document = tantivy.Document()
     for name in ("document_id", "passage_id", "scope", "kind", "type", "status"):
         document.add_text(name, getattr(entry, name))
     for ancestor in entry.ancestors:
         document.add_text("ancestors", ancestor)
-    document.add_text("title", title_words)
+    document.add_text("title", title[0])
     # The title counts as part of every passage: what a section leaves unsaid often stands only there.
-    document.add_text(fields[0], f"{words} {title_words}")
-    document.add_text(fields[1], f"{codes} {title_codes}")
+    for name, stream, heading in zip(fields, text, title, strict=True):
+        document.add_text(name, f"{stream} {heading}")
     return document
 
 
@@ -272,12 +294,20 @@ def _all_of(queries: Sequence[Query]) -> Query:
     return queries[0] if len(queries) == 1 else Query.boolean_query([(Occur.Must, query) for query in queries])
 
 
+def _give_back_memory() -> None:
+    """Hand freed memory to the system: after a bulk of writes the C library would keep some 30 MB of it."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
     """The engine's border: what it raises on files that it cannot read or write becomes IndexDamaged."""
     try:
         yield
     except (ValueError, OSError) as error:
+        if "LockBusy" in str(error):
+            raise IndexProblem(f"Another process writes to {path}.", leg="lexical", path=str(path)) from error
         raise IndexDamaged(f"The lexical index in {path} failed: {error}", leg="lexical", path=str(path)) from error
     except BaseException as error:  # the engine's panics derive from nothing narrower
         if type(error).__name__ != "PanicException":
