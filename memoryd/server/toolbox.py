@@ -1,7 +1,7 @@
 """What is a tool, what may be passed to it, and how does each call end?
 
-Schemas are plain (no combinators: not every host takes them), unknown parameters are refused by name, `null` counts as
-absent. Every failure leaves as data: a typed error, or a reference into the log.
+Schemas are plain (one type a parameter, no combinators: not every host takes more), unknown parameters are refused by
+name, `null` counts as absent. Every failure leaves as data: a typed error, or a reference into the log.
 """
 
 from __future__ import annotations
@@ -66,25 +66,28 @@ class Tool:
         self.idempotent = idempotent
         self.confirms = confirms
         self.quick = quick
-        properties = {key: value if key in required else nullable(value) for key, value in parameters.items()}
-        self.schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+        self.schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {key: dict(value) for key, value in parameters.items()},
+            "additionalProperties": False,
+        }
         if required:
             self.schema["required"] = list(required)
         self._validator = Draft202012Validator(self.schema)
 
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments without absent ones. Raises UnknownParameter, InvalidInput, BadCharacters by name."""
+        """The arguments without absent ones (null is absent). Raises UnknownParameter, InvalidInput, BadCharacters."""
         known = self.schema["properties"]
         for name in arguments:
             if name not in known:
                 raise self._unknown(name)
-        error = min(self._validator.iter_errors(dict(arguments)), key=lambda found: str(found.path), default=None)
-        if error is not None:
-            raise self._invalid(error, arguments)
         given = {name: value for name, value in arguments.items() if value is not None}
+        error = min(self._validator.iter_errors(given), key=lambda found: str(list(found.path)), default=None)
+        if error is not None:
+            raise self._invalid(error, given)
         for name, value in given.items():
             _check_characters(name, value)
-            if "integer" in known[name]["type"]:
+            if known[name]["type"] == "integer":
                 given[name] = int(value)  # 3.0 is an integer in JSON Schema
         return given
 
@@ -103,14 +106,6 @@ class Tool:
         rule = json.dumps(error.validator_value)
         message = f"{self.name}: `{where}` must satisfy {error.validator} {rule[:200]}."
         return InvalidInput(message, parameter=where)
-
-
-def nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A parameter's schema that also takes null, for an optional one."""
-    wider = {**schema, "type": [schema["type"], "null"]}
-    if "enum" in schema:
-        wider["enum"] = [*schema["enum"], None]
-    return wider
 
 
 def _check_characters(name: str, value: Any) -> None:
