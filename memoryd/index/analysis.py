@@ -74,7 +74,7 @@ class QueryTerms:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where terms stand in a text, in characters of the text as given."""
+    """Where wanted terms stand in a text, in characters of the text as given."""
 
     start: int
     end: int
@@ -117,20 +117,27 @@ def query_terms(text: str) -> QueryTerms:
     return QueryTerms(words, telling or codes, _prefix(last) if telling else "")
 
 
-def places(text: str) -> Iterator[Place]:
-    """Every token of a text with its word and code terms, in order; stop words have no word term."""
+def places(text: str, wanted: frozenset[str]) -> Iterator[Place]:
+    """Where any of the `wanted` terms (words or codes of a query) stands in a text, in order."""
     for match in _TOKEN.finditer(text):
-        if not _PAIRED.search(match[0]):
-            yield Place(match.start(), match.end(), _terms(normalise(match[0])))
+        token = match[0]
+        if token.isascii() or not _PAIRED.search(token):
+            terms = _terms(token)
+            if not wanted.isdisjoint(terms):
+                yield Place(match.start(), match.end(), terms & wanted)
             continue
-        for run in _SCRIPT_RUN.finditer(match[0]):
-            start = match.start() + run.start()
-            if not _PAIRED.match(run[0]):
-                yield Place(start, start + len(run[0]), _terms(normalise(run[0])))
-                continue
-            for at in range(max(1, len(run[0]) - 1)):
-                pair = run[0][at : at + 2]
-                yield Place(start + at, start + at + len(pair), frozenset({_fold(normalise(pair))}))
+        for run in _SCRIPT_RUN.finditer(token):
+            yield from _places_in_run(run[0], match.start() + run.start(), wanted)
+
+
+def _places_in_run(run: str, start: int, wanted: frozenset[str]) -> Iterator[Place]:
+    if not _PAIRED.match(run):
+        if terms := _terms(run) & wanted:
+            yield Place(start, start + len(run), terms)
+        return
+    for at in range(len(run)):
+        if terms := wanted & {_fold(normalise(run[at : at + 2])), _fold(normalise(run[at]))}:
+            yield Place(start + at, start + min(at + 2, len(run)), terms)
 
 
 def normalise(text: str) -> str:
@@ -148,9 +155,10 @@ def _prefix(token: str) -> str:
     return folded if len(folded.lstrip("-")) >= 2 and folded not in STOP_WORDS else ""
 
 
+@lru_cache(4096)
 def _terms(token: str) -> frozenset[str]:
-    words, codes = _forms(token)
-    return frozenset(_WORDS.analyze(words)) | (frozenset(codes.split()) - STOP_WORDS)
+    words, codes = _forms(normalise(token))
+    return frozenset(_WORDS.analyze(words)).union(codes.split())
 
 
 def _fold(text: str) -> str:

@@ -92,6 +92,10 @@ def _lines(text: str) -> int:
     return text.replace("\r\n", "\n").replace("\r", "\n").count("\n")
 
 
+def _width(char: str) -> int:
+    return 1 if char < "\x80" else 2 if char < "\u0800" else 3 if char < "\U00010000" else 4
+
+
 def _cost(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
@@ -102,14 +106,14 @@ class _Window:
     def __init__(self, text: str, room: int) -> None:
         self.text = text
         self.room = room
-        self.sums = [0, *accumulate(len(char.encode("utf-8", "surrogatepass")) for char in text)]
+        self.sums: Sequence[int] = range(len(text) + 1) if text.isascii() else [0, *accumulate(map(_width, text))]
         spans = [(match.start(), match.end()) for match in _SPAN.finditer(text)]
         self.word_starts = [start for start, _ in spans]
         self.word_ends = [end for _, end in spans]
 
     def best(self, wanted: frozenset[str]) -> Excerpt:
         """The first window with the most different wanted terms; without any, the beginning."""
-        hits = [(place.start, place.end, place.terms & wanted) for place in places(self.text) if place.terms & wanted]
+        hits = [(place.start, place.end, place.terms) for place in places(self.text, wanted)]
         chosen, most = self._window(self._start_of_text()), (0, 0)
         for start, _, _ in hits[:: 1 + len(hits) // _STARTS]:
             window = self._window(self._begin(start))
