@@ -76,7 +76,7 @@ class EmbeddingCache:
                 raise self._explained(error) from error
 
     def _explained(self, error: sqlite3.DatabaseError) -> IndexProblem | DiskFull:
-        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+        if _code(error) == sqlite3.SQLITE_FULL:
             return DiskFull(f"{self.path} cannot grow: {error}.", path=str(self.path))
         return IndexProblem(f"{self.path} failed: {error}.", path=str(self.path))
 
@@ -140,11 +140,13 @@ def _ensure_schema(connection: sqlite3.Connection) -> None:
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
     """Whether the file itself is at fault (not a lock, the disk, or a closed connection)."""
-    if isinstance(error, _ForeignSchemaError):
-        return True
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or (
-        "no such table" in str(error)
-    )
+    damaged = _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return damaged or isinstance(error, _ForeignSchemaError) or "no such table" in str(error)
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    """SQLite's primary result code; 0 for what Python itself raises (a closed connection)."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _get(connection: sqlite3.Connection, fingerprint: str, wanted: Sequence[str]) -> dict[str, bytes]:

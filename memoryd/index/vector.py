@@ -31,7 +31,9 @@ PAGE = 1000
 SAMPLE = 32
 TIE_MARGIN = 16
 """Hits read beyond the limit, so that equal scores are cut by id and not by place in the index."""
-_INDEXED = ("visible", "kind", "type", "ancestors", "document_id")
+_SINGLE = ("visible", "kind", "type", "document_id")
+"""Fields of which each point has exactly one value."""
+_INDEXED = (*_SINGLE, "ancestors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,7 @@ class VectorIndex:
                 return
 
     def _examine(self) -> None:
-        """Search for a few stored vectors: each is whole and finds itself."""
+        """A few stored vectors are whole and found, and the indexes that filters use know every point."""
         sample = list(self._scroll(with_vector=True, limit=SAMPLE))
         broken = [str(record.id) for record in sample if not _is_unit(record.vector, self.dims)]
         if sample and not broken:
@@ -214,6 +216,17 @@ class VectorIndex:
             broken = [] if best and best[0].score > 0.999 else [str(wanted.id)]
         if broken:
             raise IndexDamaged(f"The vector index in {self.path} holds broken vectors: {broken[:3]}.", leg="vectors")
+        self._examine_filters()
+
+    def _examine_filters(self) -> None:
+        count = self.count()
+        for name in _SINGLE:
+            with self._using() as shard:
+                groups = shard.facet(engine.FacetRequest(key=name, limit=max(1, count), exact=True))
+            known = sum(group.count for group in groups.hits)
+            if known != count:
+                message = f"The vector index in {self.path} finds {known} of {count} points by {name}."
+                raise IndexDamaged(message, leg="vectors")
 
     def _point(self, entry: VectorEntry) -> engine.Point:
         payload = {
