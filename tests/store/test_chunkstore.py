@@ -173,6 +173,7 @@ def test_a_piece_of_a_content_is_no_content_until_it_is_added(opened, put, prose
         store.read(address)
     with pytest.raises(NotFound):
         store.resolve(address[:20])
+    assert store.size(address) is None
     before = store.stats()
     assert put(store, piece) == [address]
     assert store.read(address) == piece

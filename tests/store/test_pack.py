@@ -311,7 +311,7 @@ def test_a_footer_with_a_right_hash_and_a_wrong_form_is_refused(part):
     digest = sha(head + body + struct.pack("<Q", len(body)))
     trailer = struct.pack("<Q32s8s", len(body), digest, packs.END_MAGIC)
     with pytest.raises(PackDamaged):
-        unpack(head + frame + body + trailer)
+        parse_footer(head, body, trailer, len(head + frame + body + trailer))
 
 
 def test_long_packs_are_written_in_pieces_of_bounded_size():
