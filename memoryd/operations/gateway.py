@@ -23,10 +23,11 @@ from memoryd.errors import (
     InvalidInput,
     MemorydError,
     NotFound,
+    TokenInvalid,
 )
 from memoryd.operations import answers, callers, plans
+from memoryd.operations.fresh import drain_fresh, take_files, try_drain
 from memoryd.operations.home import Caller, Fresh, Home, timestamp
-from memoryd.operations.ingest import drain_fresh
 from memoryd.operations.inputs import (
     REASON_LIMIT,
     SHORT_LIMIT,
@@ -65,7 +66,7 @@ def add(
     key = checked_line("key", key, SHORT_LIMIT)
     target = callers.writable(home, caller, scope)
     identity = memory_id(scope=target, type=type, key=key, content=content, supersedes=None)
-    drain_fresh(home, wait=False)
+    try_drain(home)
     if (known := _known(home, identity)) is not None:
         return _known_answer(home, known)
     similar = neighbours(home, content, target)
@@ -88,7 +89,7 @@ def add(
         if (known := _known(home, identity)) is not None:
             return _known_answer(home, known)
         commit = _commit(home, [fields], f"Add {type}: {title}")
-    drain_fresh(home, wait=False)
+    try_drain(home)
     return _added_answer(fields, commit, similar)
 
 
@@ -100,8 +101,7 @@ def supersede(home: Home, caller: Caller, *, id: str, content: str, confirm: str
     content = checked_content(content, home.config.limits.memory_bytes)
     if confirm is not None and (first := plans.first_answer(home, confirm)) is not None:
         return first
-    drain_fresh(home)
-    old = visible(home, caller, id)
+    old = _in_hand(home, caller, id)
     if old.fields.status == "superseded":
         raise _already_superseded(home, old)
     if normalise_for_identity(content) == normalise_for_identity(_body(home, old)):
@@ -118,7 +118,7 @@ def supersede(home: Home, caller: Caller, *, id: str, content: str, confirm: str
         commit = _commit(home, [new], f"Supersede {new.type}: {new.title}", rewritten=(old, retired))
         answer = _lifecycle_answer("superseded", old, commit, successor=new)
         answer = plans.keep_answer(home, confirm, answer)
-    drain_fresh(home, wait=False)
+    try_drain(home)
     return answer
 
 
@@ -132,8 +132,7 @@ def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | 
         raise BlankContent("`reason` must say why the memory is retired.", parameter="reason")
     if confirm is not None and (first := plans.first_answer(home, confirm)) is not None:
         return first
-    drain_fresh(home)
-    old = visible(home, caller, id)
+    old = _in_hand(home, caller, id)
     if old.fields.status == "superseded":
         raise _already_superseded(home, old)
     if old.fields.status == "archived":
@@ -149,7 +148,7 @@ def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | 
         commit = _commit(home, [], f"Archive {old.fields.type}: {old.fields.title}", rewritten=(old, retired))
         answer = _lifecycle_answer("archived", old, commit)
         answer = plans.keep_answer(home, confirm, answer)
-    drain_fresh(home, wait=False)
+    try_drain(home)
     return answer
 
 
@@ -168,14 +167,21 @@ def visible(home: Home, caller: Caller, identity: str) -> MemoryRow:
     except BadAddress as error:
         raise NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.") from error
     scopes = callers.readable(home, caller, None)
-    exact = home.memories.get(digits) if whole else None
-    found = [exact] if exact is not None else [] if whole else home.memories.find(digits)
-    mine = [row for row in found if row.fields.scope in scopes]
+    exact = home.memories.get(digits, scopes) if whole else None
+    mine = [exact] if exact is not None else [] if whole else home.memories.find(digits, scopes)
     if not mine:
         raise NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.")
     if len({row.fields.id for row in mine}) > 1:
         raise AmbiguousAddress(f"{identity!r} is the beginning of {len(mine)} memory ids.")
     return mine[0]
+
+
+def _in_hand(home: Home, caller: Caller, identity: str) -> MemoryRow:
+    """As `visible`, as its file stands right now, so that a plan never rests on what was edited since."""
+    drain_fresh(home)
+    row = visible(home, caller, identity)
+    changed = any(take_files(home, [row.path]).values())
+    return visible(home, caller, identity) if changed else row
 
 
 def _known(home: Home, identity: str) -> MemoryRow | Fresh | None:
@@ -253,6 +259,8 @@ def _commit(
     if rewritten is not None:
         row, changes = rewritten
         data = home.vault.read(row.path)
+        if address_of(data) != row.address:
+            raise TokenInvalid("The memory changed since this plan was made.")
         writes.append(VaultWrite(path=row.path, data=entry.rewrite(data, changes), expected=sha256_hex(data)))
     commit = _commit_with_intents(home, writes, message)
     for path, data in commit.files.items():

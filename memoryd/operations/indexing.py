@@ -17,8 +17,8 @@ from memoryd.extract.text import slice_text
 from memoryd.index.generations import Generation
 from memoryd.index.lexical import LexicalEntry
 from memoryd.index.vector import VectorEntry
+from memoryd.operations.fresh import try_drain
 from memoryd.operations.home import Home
-from memoryd.operations.ingest import drain_fresh
 from memoryd.operations.reconcile import VAULT_COMMIT
 from memoryd.records import ancestors
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
     """One step of background work on the serving generation; True when there was something to do."""
     home.count_recalls()
-    if drain_fresh(home):
+    if try_drain(home, wait=True):
         return True
     with home.index_lane:
         if home.generation is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from sqlite3 import Connection
 
 from memoryd.digest import document_id
@@ -17,7 +18,6 @@ from memoryd.extract.passages import Extracted, extract, identify
 from memoryd.operations.home import Home, timestamp
 from memoryd.records import (
     GLOBAL_SCOPE,
-    VAULT_SOURCE,
     DocumentEvent,
     IndexedPassage,
     Kind,
@@ -27,6 +27,7 @@ from memoryd.records import (
     shown_path,
 )
 from memoryd.sources import entry
+from memoryd.store.chunkstore import StoredRecord
 
 APPLIED = "applied_seq"
 GROUP_BYTES = 32 << 20
@@ -77,7 +78,7 @@ def store_documents(home: Home, seen: Iterable[Seen], progress: Callable[[int], 
     done = 0
     for batch in _grouped(seen):
         with home.store_lane:
-            _store_group(home, batch)
+            store_group(home, batch)
         done += len(batch)
         progress(done)
     home.work.set()
@@ -97,7 +98,8 @@ def _grouped(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
         yield batch
 
 
-def _store_group(home: Home, batch: list[Seen]) -> None:
+def store_group(home: Home, batch: list[Seen]) -> None:
+    """One pack and its place in the catalog; the caller holds the store lane. Raises StoreError kinds."""
     group = home.store.group()
     observed = timestamp(home)
     new_scopes = _unknown_scopes(home, (one.scope for one in batch))
@@ -116,7 +118,7 @@ def _store_group(home: Home, batch: list[Seen]) -> None:
         for scope, seq in zip(new_scopes, seqs, strict=False):
             home.scopes.apply(tx, replace(scope, seq=seq))
         _apply(home, tx, analysed)
-        home.catalog.set_meta(tx, APPLIED, str(seqs[-1]))
+        _advance(home, tx, seqs[0], seqs[-1])
 
 
 def _event(one: Seen, address: str | None, observed: str) -> DocumentEvent:
@@ -152,7 +154,18 @@ def register_scope(home: Home, record: ScopeRecord) -> None:
         (seq,) = group.commit()
         with home.catalog.write() as tx:
             home.scopes.apply(tx, replace(record, seq=seq))
-            home.catalog.set_meta(tx, APPLIED, str(seq))
+            _advance(home, tx, seq, seq)
+
+
+def _advance(home: Home, tx: Connection, first: int, last: int) -> None:
+    """Note that records up to `last` are applied, unless a replay has not come to `first` yet: it will."""
+    if applied(home) >= first - 1:
+        home.catalog.set_meta(tx, APPLIED, str(last))
+
+
+def applied(home: Home) -> int:
+    """The record up to which the catalog follows the packs without a gap."""
+    return int(home.catalog.meta(APPLIED) or 0)
 
 
 def analyse(event: DocumentEvent, data: bytes | None) -> Analysed:
@@ -216,21 +229,23 @@ def _apply(home: Home, tx: Connection, analysed: Sequence[Analysed]) -> None:
 
 
 def replay(home: Home, *, stop: Callable[[], bool] = lambda: False) -> int:
-    """Bring the catalog up to the packs' records; returns how many records were applied."""
-    after = int(home.catalog.meta(APPLIED) or 0)
-    applied = 0
-    batch = []
-    for record in home.store.records(after):
-        batch.append(record)
-        if len(batch) == REPLAY_BATCH:
-            applied += _replay_batch(home, batch)
-            batch = []
-            if stop():
-                return applied
-    return applied + (_replay_batch(home, batch) if batch else 0)
+    """Bring the catalog up to the packs' records; returns how many records were applied. The caller holds no lane.
+
+    The store lane is free between batches, so that a long replay delays no write.
+    """
+    done = 0
+    while not stop():
+        with home.store_lane:
+            batch = list(islice(home.store.records(applied(home)), REPLAY_BATCH))
+            if batch:
+                _replay_batch(home, batch)
+        done += len(batch)
+        if len(batch) < REPLAY_BATCH:
+            break
+    return done
 
 
-def _replay_batch(home: Home, batch: list) -> int:  # type: ignore[type-arg]
+def _replay_batch(home: Home, batch: list[StoredRecord]) -> None:
     events = [DocumentEvent.from_json(r.data, r.seq) for r in batch if r.kind == "document"]
     last = {(event.source, event.path): event.seq for event in events}
     analysed = []
@@ -243,7 +258,6 @@ def _replay_batch(home: Home, batch: list) -> int:  # type: ignore[type-arg]
                 home.scopes.apply(tx, ScopeRecord.from_json(record.data, record.seq))
         _apply(home, tx, analysed)
         home.catalog.set_meta(tx, APPLIED, str(batch[-1].seq))
-    return len(batch)
 
 
 def _reread(home: Home, event: DocumentEvent) -> Analysed:
@@ -253,30 +267,3 @@ def _reread(home: Home, event: DocumentEvent) -> Analysed:
         return analyse(event, home.store.read(event.address))
     except StoreError as error:
         return Analysed(event, problem=error.message)
-
-
-def vault_seen(path: bytes, data: bytes) -> Seen:
-    """A vault file as ingest takes it: its scope is the frontmatter's, else its folder's, else `global`."""
-    try:
-        scope = entry.parse(data).fields.scope
-    except VaultFileInvalid:
-        folder = shown_path(path).split("/")[0]
-        scope = folder if valid_scope(folder) else GLOBAL_SCOPE
-    return Seen(VAULT_SOURCE, path, scope, "memory", data)
-
-
-def drain_fresh(home: Home, *, wait: bool = True) -> int:
-    """Ingest memories that were committed a moment ago; without `wait` only if the store lane is free now."""
-    if not home.fresh or not home.store_lane.acquire(blocking=wait):
-        return 0
-    try:
-        waiting = list(home.fresh)
-        batch = [vault_seen(one.path, home.vault.read(one.path)) for one in waiting if home.vault.exists(one.path)]
-        if batch:
-            _store_group(home, batch)
-        for _ in waiting:
-            home.fresh.popleft()
-    finally:
-        home.store_lane.release()
-    home.work.set()
-    return len(batch)

@@ -30,15 +30,17 @@ def rebuild(
     replayed = refresh_catalog(home, stop)
     vault = reconcile.reconcile_vault(home)
     generation = home.generations.create(index_identity(home))
+    finished = False
     try:
         _fill(home, generation, progress, stop)
         if stop():
-            generation.close()
             return {"stopped": True, "records": replayed}
         _require_counts(home, generation)
-    except BaseException:
-        generation.close()
-        raise
+        finished = True
+    finally:
+        if not finished:
+            generation.close()
+            home.generations.collect()
     swap(home, generation)
     return {
         "stopped": False,
@@ -56,7 +58,7 @@ def refresh_catalog(home: Home, stop: Callable[[], bool]) -> int:
         home.store.rebuild_index()
         with home.catalog.write() as tx:
             home.catalog.set_meta(tx, ingest.APPLIED, "0")
-        return ingest.replay(home, stop=stop)
+    return ingest.replay(home, stop=stop)
 
 
 def _fill(home: Home, generation: Generation, progress: Progress, stop: Callable[[], bool]) -> None:

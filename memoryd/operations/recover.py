@@ -10,7 +10,7 @@ from typing import Any
 
 from memoryd.operations.home import Home, index_identity
 from memoryd.operations.ingest import replay
-from memoryd.operations.reconcile import reconcile_vault
+from memoryd.operations.reconcile import reconcile_vault, settle_intents
 
 
 def recover(home: Home) -> dict[str, Any]:
@@ -21,19 +21,6 @@ def recover(home: Home) -> dict[str, Any]:
     vault = reconcile_vault(home)
     open_generation(home)
     return {"replayed": replayed, "intents": intents, "vault": vault}
-
-
-def settle_intents(home: Home) -> dict[str, int]:
-    """Finish or undo each memory write that a crash interrupted."""
-    done = {"forward": 0, "undone": 0}
-    with home.vault_lane:
-        intents = home.state.intents.all()
-        for intent in intents:
-            home.vault.remove_stale_lock(intent.pid, intent.started)
-            done[home.vault.settle(intent.path, intent.sha256)] += 1
-        for write in {intent.id for intent in intents}:
-            home.state.intents.drop(write)
-    return done
 
 
 def open_generation(home: Home) -> None:

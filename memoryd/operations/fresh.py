@@ -1,0 +1,115 @@
+"""How do the vault's files follow into packs and catalog, whoever noticed them first?
+
+A file is read while the store lane is held: what is stored later is never older than what was stored before. So it
+does not matter in which order a writer, the poll and a start notice the same file, and nobody stores a state twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from memoryd.catalog.documents import DocumentRow
+from memoryd.digest import address_of
+from memoryd.errors import NotFound, StoreError, VaultError, VaultFileInvalid
+from memoryd.operations.home import Home
+from memoryd.operations.ingest import Seen, store_group, valid_scope
+from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
+from memoryd.sources import entry
+
+BATCH = 200
+PACKS_NOTICE = "packs"
+
+
+def vault_seen(path: bytes, data: bytes) -> Seen:
+    """A vault file as ingest takes it: its scope is the frontmatter's, else its folder's, else `global`."""
+    try:
+        scope = entry.parse(data).fields.scope
+    except VaultFileInvalid:
+        folder = shown_path(path).split("/")[0]
+        scope = folder if valid_scope(folder) else GLOBAL_SCOPE
+    return Seen(VAULT_SOURCE, path, scope, "memory", data)
+
+
+def differs(home: Home, row: DocumentRow | None, one: Seen) -> bool:
+    """Whether what was read is not what the catalog holds, or its content is missing from the packs."""
+    if row is None or row.address is None or one.data is None:
+        return True
+    known = (row.address, row.scope, row.kind) == (address_of(one.data), one.scope, one.kind)
+    return not known or home.store.size(row.address) is None
+
+
+def take_files(home: Home, paths: Iterable[bytes], gone: Collection[bytes] = ()) -> dict[str, int]:
+    """Bring packs and catalog to what lies at these paths now; counts `added`, `changed`, `removed`.
+
+    Where nothing lies, a document is only removed if its path is among `gone`; absence alone removes nothing. The
+    caller holds no lane. Raises StoreError kinds; batches stored before the error stay.
+    """
+    counts = {"added": 0, "changed": 0, "removed": 0}
+    wanted = [*dict.fromkeys([*paths, *gone])]
+    for start in range(0, len(wanted), BATCH):
+        with home.store_lane:
+            _take(home, wanted[start : start + BATCH], gone, counts)
+    if any(counts.values()):
+        home.work.set()
+    return counts
+
+
+def _take(home: Home, paths: Iterable[bytes], gone: Collection[bytes], counts: dict[str, int]) -> None:
+    batch: list[Seen] = []
+    for path in paths:
+        row = home.documents.by_path(VAULT_SOURCE, path)
+        there = row is not None and row.address is not None
+        one = _look(home, path)
+        if one is None and path in gone and row is not None and there and not home.vault.exists(path):
+            counts["removed"] += 1
+            batch.append(Seen(VAULT_SOURCE, path, row.scope, "memory", None))
+        elif one is not None and differs(home, row, one):
+            counts["changed" if there else "added"] += 1
+            batch.append(one)
+    if batch:
+        store_group(home, batch)
+
+
+def _look(home: Home, path: bytes) -> Seen | None:
+    topic = f"vault/{shown_path(path)}"
+    try:
+        data = home.vault.read(path)
+    except NotFound:
+        return None
+    except VaultError as error:
+        home.notices[topic] = error.message
+        return None
+    home.notices.pop(topic, None)
+    return vault_seen(path, data)
+
+
+def drain_fresh(home: Home, *, wait: bool = True) -> int:
+    """Ingest memories that were committed a moment ago; without `wait` only if the store lane is free now.
+
+    Any number of threads may call it. Returns how many had waited. Raises StoreError kinds; they wait on then.
+    """
+    if not home.fresh or not home.store_lane.acquire(blocking=wait):
+        return 0
+    try:
+        waiting = list(home.fresh)
+        _take(home, dict.fromkeys(one.path for one in waiting), (), {"added": 0, "changed": 0})
+        # only the holder of the store lane takes away, others only append: these are still the first ones
+        for _ in waiting:
+            home.fresh.popleft()
+    finally:
+        home.store_lane.release()
+    home.notices.pop(PACKS_NOTICE, None)
+    home.work.set()
+    return len(waiting)
+
+
+def try_drain(home: Home, *, wait: bool = False) -> int:
+    """As `drain_fresh`, where a store that cannot write must not spoil what the caller does.
+
+    What was committed to the vault is durable; it waits in the backlog, and a notice says why.
+    """
+    try:
+        return drain_fresh(home, wait=wait)
+    except StoreError as error:
+        home.notices[PACKS_NOTICE] = f"{len(home.fresh)} committed memories wait for the store: {error.message}"
+        return 0
