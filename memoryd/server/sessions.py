@@ -14,20 +14,23 @@ from contextvars import ContextVar
 from typing import Any
 
 import anyio
-import mcp_types as types
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
-from mcp.server.caching import CacheHint
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-from mcp.shared.exceptions import MCPError
 
 from memoryd.errors import NotFound, ShuttingDown
 from memoryd.runtime import VERSION, WIRE
-from memoryd.server.confirm import Confirmation, as_result
+from memoryd.server.confirm import Confirmation, Seal, as_result
 from memoryd.server.lanes import Lanes
+from memoryd.server.sdk import (
+    CacheHint,
+    InMemorySubscriptionBus,
+    ListenHandler,
+    MCPError,
+    NotificationOptions,
+    Server,
+    ServerRequestContext,
+    types,
+)
 from memoryd.server.sockets import is_own_user
 from memoryd.server.toolbox import Asker, Tool, Toolbox, call
 from memoryd.server.transport import ENDED, Lines
@@ -60,9 +63,7 @@ class Sessions:
 
     def opened(self) -> None:
         """The toolbox is open: state for clients can be sealed from now on."""
-        self._confirmation = Confirmation(self._toolbox, self._lanes)
-        security = RequestStateSecurity(keys=[self._toolbox.seal_key()], ttl=600)
-        self._server.middleware.append(RequestStateBoundary(security, default_audience=self._server.name))
+        self._confirmation = Confirmation(self._lanes, Seal(self._toolbox.seal_key()))
 
     async def farewell(self) -> None:
         """Give the writers their turn with what was answered last."""

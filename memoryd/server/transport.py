@@ -12,14 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
-import mcp_types as types
 from anyio.abc import AnyByteSendStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from memoryd.runtime import MAX_LINE_BYTES
+from memoryd.server.sdk import SessionMessage, types
 
 INVALID_REQUEST = types.INVALID_REQUEST
 OPEN_LIMIT = 64
