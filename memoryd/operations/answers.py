@@ -17,8 +17,8 @@ from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import Legs, Mode, Ranked, rank, reason
 
 
-def ranked(home: Home, query: str, mode: Mode, wanted: Filter) -> tuple[Ranked, dict[str, Any]]:
-    """Rank a query on the serving generation; also the `index` part of the answer."""
+def ranked(home: Home, query: str, mode: Mode, wanted: Filter, limit: int) -> tuple[Ranked, dict[str, Any]]:
+    """The best `limit` documents for a query on the serving generation; also the `index` part of the answer."""
     generation = home.generation
     wait = home.config.search.model_wait_ms / 1000
     legs = Legs(
@@ -31,7 +31,8 @@ def ranked(home: Home, query: str, mode: Mode, wanted: Filter) -> tuple[Ranked, 
     if generation is not None:
         mismatches = [p for p in indexing.verify(home, generation) if p not in generation.problems.values()]
         degraded += [reason(str(p.details.get("leg", "index")), p) for p in mismatches]
-    outcome = rank(query, legs, mode=mode, filter=wanted, candidates=home.config.search.candidates)
+    candidates = home.config.search.candidates
+    outcome = rank(query, legs, mode=mode, filter=wanted, candidates=candidates, limit=limit)
     index = {
         "generation": generation.number if generation is not None else 0,
         "pending": indexing.pending(home),
@@ -42,10 +43,10 @@ def ranked(home: Home, query: str, mode: Mode, wanted: Filter) -> tuple[Ranked, 
 
 def near(home: Home, text: str, scopes: tuple[str, ...], *, limit: int) -> list[dict[str, Any]]:
     """Memories in force that rank highest for a text: id, title, type, relevance, cosine where it is known."""
-    outcome, _ = ranked(home, text, "hybrid", Filter(scopes=scopes, kinds=("memory",)))
-    rows = home.documents.get_many([hit.document_id for hit in outcome.hits[:limit]])
+    outcome, _ = ranked(home, text, "hybrid", Filter(scopes=scopes, kinds=("memory",)), limit)
+    rows = home.documents.get_many([hit.document_id for hit in outcome.hits])
     found = []
-    for hit in outcome.hits[:limit]:
+    for hit in outcome.hits:
         memory = home.memories.by_document(hit.document_id)
         if memory is None or hit.document_id not in rows:
             continue

@@ -163,7 +163,8 @@ def ask_all(home: Home, labelled: LabelledSet, names: Mapping[str, str], progres
         began = time.perf_counter()
         reading.search(home, Caller(), query=query["text"], max_results=10, scope=scope)
         latencies.append((time.perf_counter() - began) * 1000)
-        outcome, _ = answers.ranked(home, query["text"][: reading.QUERY_LIMIT], "hybrid", Filter(scopes=(scope,)))
+        text = query["text"][: reading.QUERY_LIMIT]
+        outcome, _ = answers.ranked(home, text, "hybrid", Filter(scopes=(scope,)), 1)
         relevant = labelled.judgements[query["_id"]]
         for name, found in _rankings(outcome.legs).items():
             ids = [names[one] for one in found if names.get(one) not in (None, metadata.get("self"))]

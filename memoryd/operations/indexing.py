@@ -7,6 +7,7 @@ leg runs ahead; vectors follow as fast as the model embeds. Every step is idempo
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 from memoryd.catalog.documents import DocumentRow
@@ -23,7 +24,10 @@ from memoryd.operations.reconcile import VAULT_COMMIT
 from memoryd.records import ancestors
 
 LEXICAL_BATCH = 500
-VECTOR_BATCH = 24
+VECTOR_ROWS = 1024
+VECTOR_SLICE = 16
+"""Documents between two looks at the clock and at newer work."""
+VECTOR_SECONDS = 2.0
 LEGS = ("lexical", "vectors")
 _log = logging.getLogger(__name__)
 
@@ -76,12 +80,22 @@ def _step_lexical(home: Home, generation: Generation) -> bool:
 
 
 def _step_vectors(home: Home, generation: Generation, stop: Callable[[], bool]) -> bool:
+    """Embed in small slices, commit after about two seconds, sooner when something newer waits for the lexical leg."""
     if generation.vectors is None:
         return False
-    rows = home.documents.changed_after(generation.watermark.vector_seq, VECTOR_BATCH)
-    if not rows or not index_vectors(home, generation, rows, stop):
+    rows = home.documents.changed_after(generation.watermark.vector_seq, VECTOR_ROWS)
+    reached = 0
+    until = time.monotonic() + VECTOR_SECONDS
+    for start in range(0, len(rows), VECTOR_SLICE):
+        part = rows[start : start + VECTOR_SLICE]
+        if not index_vectors(home, generation, part, stop):
+            break
+        reached = part[-1].seq
+        if time.monotonic() > until or home.fresh or home.documents.last_seq() > generation.watermark.lexical_seq:
+            break
+    if not reached:
         return False
-    generation.commit_vectors(rows[-1].seq)
+    generation.commit_vectors(reached)
     return True
 
 
@@ -227,8 +241,8 @@ def heal(home: Home, leg: str) -> int:
     unknown = [document for document in wrong if document not in {row.document_id for row in rows}]
     if unknown:
         index.replace(unknown, [])
-    for start in range(0, len(rows), VECTOR_BATCH):
-        part = rows[start : start + VECTOR_BATCH]
+    for start in range(0, len(rows), VECTOR_SLICE):
+        part = rows[start : start + VECTOR_SLICE]
         if leg == "lexical":
             index_lexical(home, generation, part)
         else:

@@ -24,6 +24,9 @@ KINDS = ("memory", "document", "code")
 QUERY_LIMIT = 10_000
 GET_BYTES = 60_000
 BRIEF_TOKENS = 800
+BRIEF_HITS = 12
+SPARE = 8
+"""Documents ranked beyond those shown, for suggestions and in place of ones that vanished meanwhile."""
 
 
 def search(
@@ -53,13 +56,13 @@ def search(
         path_prefix=checked_prefix(path_prefix),
     )
     began = time.perf_counter()
-    outcome, index = answers.ranked(home, text, mode, wanted)
+    outcome, index = answers.ranked(home, text, mode, wanted, max_results + SPARE)
     shown = outcome.hits[:max_results]
     memories = answers.hits(home, text, shown, explain=explain)
     home.recalled.extend(one["fact"] for one in memories if "fact" in one)
     answer: dict[str, Any] = {
         "memories": memories,
-        "summary": _summary(memories, len(outcome.hits), mode),
+        "summary": _summary(memories, outcome.total, mode),
         "suggestions": _suggestions(home, outcome, max_results, wanted),
         "index": index,
         "mode": mode,
@@ -91,7 +94,7 @@ def _summary(memories: list[dict[str, Any]], total: int, mode: str) -> str:
 def _suggestions(home: Home, outcome: Ranked, shown: int, wanted: Filter) -> list[str]:
     """Up to two titles beyond what was shown; each is known to bring something that was not shown."""
     generation = home.generation
-    rest = outcome.hits[shown : shown + 8]
+    rest = outcome.hits[shown : shown + 3]
     if not rest or generation is None or generation.lexical is None:
         return []
     seen = {hit.document_id for hit in outcome.hits[:shown]}
@@ -239,8 +242,8 @@ def recall(home: Home, caller: Caller, *, task: str, scope: str | None = None) -
     if not task.strip():
         raise InvalidInput("`task` is blank.", parameter="task")
     scopes = callers.readable(home, caller, scope)
-    outcome, index = answers.ranked(home, task[:QUERY_LIMIT], "hybrid", Filter(scopes=scopes))
-    best = answers.hits(home, task, outcome.hits[:12], explain=False)
+    outcome, index = answers.ranked(home, task[:QUERY_LIMIT], "hybrid", Filter(scopes=scopes), BRIEF_HITS)
+    best = answers.hits(home, task, outcome.hits, explain=False)
     shown, used = _within(best, BRIEF_TOKENS)
     fresh: list[dict[str, Any]] = []
     have = {one["id"] for one in shown}

@@ -41,15 +41,20 @@ class _Best:
     passage_id: str
 
 
-def fuse(legs: Mapping[str, Sequence[LegHit]]) -> list[Fused]:
-    """Documents of all legs, best first; each leg's hits come best first and may name a document several times.
+def fuse(legs: Mapping[str, Sequence[LegHit]], limit: int | None = None) -> list[Fused]:
+    """The best `limit` documents of all legs (all when None), best first.
 
-    One leg alone keeps its order. Equal scores go by the best single rank, then by document id.
+    Each leg's hits come best first and may name a document several times. One leg alone keeps its order. Equal scores
+    go by the best single rank, then by document id.
     """
     collapsed = {name: _collapse(hits) for name, hits in sorted(legs.items()) if hits}
-    documents = dict.fromkeys(document_id for found in collapsed.values() for document_id in found)
-    fused = [_fused(document_id, collapsed) for document_id in documents]
-    return sorted(fused, key=lambda one: (-one.score, min(one.ranks.values()), one.document_id))
+    keys: dict[str, tuple[float, int]] = {}
+    for found in collapsed.values():
+        for document_id, best in found.items():
+            score, rank = keys.get(document_id, (0.0, best.rank))
+            keys[document_id] = (score + 1 / (K + best.rank), min(rank, best.rank))
+    ordered = sorted(keys, key=lambda document_id: (-keys[document_id][0], keys[document_id][1], document_id))
+    return [_fused(document_id, collapsed, keys[document_id][0]) for document_id in ordered[:limit]]
 
 
 def _collapse(hits: Sequence[LegHit]) -> dict[str, _Best]:
@@ -64,9 +69,8 @@ def _collapse(hits: Sequence[LegHit]) -> dict[str, _Best]:
     return found
 
 
-def _fused(document_id: str, legs: Mapping[str, Mapping[str, _Best]]) -> Fused:
+def _fused(document_id: str, legs: Mapping[str, Mapping[str, _Best]], score: float) -> Fused:
     found = {name: leg[document_id] for name, leg in legs.items() if document_id in leg}
-    score = sum(1 / (K + best.rank) for best in found.values())
     named = [(best.rank, best.passage_id) for best in found.values() if best.passage_id]
     return Fused(
         document_id=document_id,

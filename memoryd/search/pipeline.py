@@ -33,16 +33,21 @@ class Legs:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The outcome: fused hits, best first, the legs that ran, why others did not, and milliseconds a step."""
+    """The outcome: the best fused hits, how many documents any leg found, the legs that ran, why others did not, and
+    milliseconds a step."""
 
     hits: list[Fused]
+    total: int
     legs: dict[str, list[LegHit]]
     degraded: list[dict[str, str]]
     timings: dict[str, float]
 
 
-def rank(query: str, legs: Legs, *, mode: Mode, filter: Filter, candidates: int) -> Ranked:
-    """Run the legs that `mode` asks for and fuse them; never raises for a leg, only reports it."""
+def rank(query: str, legs: Legs, *, mode: Mode, filter: Filter, candidates: int, limit: int) -> Ranked:
+    """Run the legs that `mode` asks for, `candidates` deep, and fuse them into the best `limit` documents.
+
+    Never raises for a leg, only reports it.
+    """
     found: dict[str, list[LegHit]] = {}
     degraded: list[dict[str, str]] = []
     timings: dict[str, float] = {}
@@ -59,9 +64,10 @@ def rank(query: str, legs: Legs, *, mode: Mode, filter: Filter, candidates: int)
             degraded.append(reason(name, error))
         timings[name] = _milliseconds(began) - timings.get("embed", 0.0) * (name == DENSE)
     began = time.perf_counter()
-    hits = fuse(found)
+    hits = fuse(found, limit)
     timings["fusion"] = _milliseconds(began)
-    return Ranked(hits, found, degraded, timings)
+    total = len({hit.document_id for hits_of_leg in found.values() for hit in hits_of_leg})
+    return Ranked(hits, total, found, degraded, timings)
 
 
 def reason(leg: str, error: MemorydError) -> dict[str, str]:
