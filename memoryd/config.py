@@ -18,6 +18,7 @@ from memoryd.digest import sha256_hex
 from memoryd.errors import ConfigError, ConfigKeyUnknown
 
 CONFIG_VARIABLE = "MEMORYD_CONFIG"
+SCOPE_PATTERN = r"^(global|p-[a-z0-9-]+-[0-9a-f]{8})$"
 
 
 class Section(BaseModel):
@@ -33,7 +34,7 @@ class CorpusConfig(Section):
     path: str
     include: tuple[str, ...] = ("**/*.md",)
     exclude: tuple[str, ...] = ()
-    scope: str = "global"
+    scope: Annotated[str, Field(pattern=SCOPE_PATTERN)] = "global"
     code: bool = False
 
     @field_validator("include", "exclude", mode="before")
@@ -60,7 +61,6 @@ class SearchConfig(Section):
 class ModelConfig(Section):
     """The embedding model's process."""
 
-    name: Literal["embedded"] = "embedded"
     idle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
     threads: Annotated[int, Field(ge=1, le=64)] = 1
 

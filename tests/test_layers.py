@@ -62,6 +62,7 @@ ROOMS: dict[str, list[str]] = {
         "inputs",
         "plans",
         "answers",
+        "entries",
         "reading",
         "gateway",
         "rebuild",

@@ -167,6 +167,16 @@ class Documents:
         )
         return [_document(row) for row in found]
 
+    def addresses(self, prefix: str, scopes: Sequence[str] | None) -> list[str]:
+        """The addresses (at most two) that begin with `prefix` among what `ever_at` would show."""
+        found = self._db.rows(
+            "SELECT DISTINCT e.address FROM events e JOIN documents d ON d.number = e.document"
+            f" WHERE e.address >= ?1 AND e.address <= ?3 AND {_within('d.scope')} AND {_within('e.scope')}"
+            " ORDER BY e.address LIMIT 2",
+            (prefix, _listed(scopes), prefix + "g"),
+        )
+        return [row[0] for row in found]
+
     def history(self, document_id: str) -> list[HistoryRow]:
         """Every record of the document, oldest first; empty for an unknown id."""
         found = self._db.rows(

@@ -21,7 +21,7 @@ from memoryd.catalog.passages import Passages
 from memoryd.catalog.scopes import Scopes
 from memoryd.catalog.state import State
 from memoryd.config import Config, LoadedConfig, config_path, load_config
-from memoryd.errors import HomeError
+from memoryd.errors import ConfigError, HomeError
 from memoryd.extract.passages import PASSAGE_SCHEMA
 from memoryd.files import Files
 from memoryd.index.analysis import ANALYSIS_VERSION
@@ -91,6 +91,11 @@ class Home:
         """The settings this home was opened with."""
         return self.loaded.config
 
+    @property
+    def reserved(self) -> tuple[Path, ...]:
+        """Folders that no corpus may read: what lies there has another way in, or is nobody's business."""
+        return self.root, self.vault.path
+
     def count_recalls(self) -> None:
         """Write the waiting recall counts down."""
         facts = [self.recalled.popleft() for _ in range(len(self.recalled))]
@@ -125,10 +130,10 @@ def open_home(
     files = files or Files()
     loaded = load_config(config_path(root, environment))
     config = loaded.config
-    corpora.validate(config.corpora, base=loaded.path.parent, reserved=[root])
+    vault_path = vault_folder(loaded, root)
+    corpora.validate(config.corpora, base=loaded.path.parent, reserved=[root, vault_path])
     make_directories(root, files)
     store = ChunkStore.open(root, files=files, sizes=config.store, clock=clock)
-    vault_path = Path(config.vault.path).expanduser() if config.vault.path else root / "vault"
     git = Git(vault_path, timeout=config.vault.git_timeout_seconds, files=files)
     vault = Vault(vault_path, git, files)
     catalog = open_catalog(root / "catalog.db")
@@ -162,6 +167,17 @@ def open_home(
     if catalog.recreated:
         home.notices["catalog"] = "catalog.db was damaged: it was set aside and is being rebuilt from the packs."
     return home
+
+
+def vault_folder(loaded: LoadedConfig, root: Path) -> Path:
+    """Where the vault lies: `vault.path`, relative to the configuration file, else in the home. Raises ConfigError."""
+    named = loaded.config.vault.path
+    if named is None:
+        return root / "vault"
+    try:
+        return loaded.path.parent / Path(named).expanduser()
+    except RuntimeError as error:  # the home directory of an unknown user
+        raise ConfigError(f"{loaded.path}: `vault.path`: {named!r} is not a path.", key="vault.path") from error
 
 
 def make_directories(root: Path, files: Files) -> None:

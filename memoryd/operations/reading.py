@@ -1,7 +1,6 @@
-"""What does an agent get to read: search hits, whole contents, a brief at session start?
+"""What does an agent get to see: search hits, whole entries, a brief at session start?
 
-Every road checks the caller's scopes; whatever lies outside is answered like something missing. Each answer names the
-generation, the backlog, and why a leg did not run.
+Every road checks the caller's scopes. Each answer names the generation, the backlog, and why a leg did not run.
 """
 
 from __future__ import annotations
@@ -10,19 +9,19 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from memoryd.catalog.documents import DocumentRow
-from memoryd.digest import parse_address
-from memoryd.errors import BadAddress, InvalidInput, NotFound
-from memoryd.extract.text import slice_text
+from memoryd.errors import InvalidInput
 from memoryd.operations import answers, callers
+from memoryd.operations.entries import get
 from memoryd.operations.home import Caller, Home
 from memoryd.records import Filter
+from memoryd.search.fusion import fuse
 from memoryd.search.pipeline import Mode, Ranked
+
+__all__ = ["get", "recall", "search"]
 
 MODES = ("hybrid", "keyword", "semantic")
 KINDS = ("memory", "document", "code")
 QUERY_LIMIT = 10_000
-GET_BYTES = 60_000
 BRIEF_TOKENS = 800
 BRIEF_HITS = 12
 SPARE = 8
@@ -63,7 +62,7 @@ def search(
     answer: dict[str, Any] = {
         "memories": memories,
         "summary": _summary(memories, outcome.total, mode),
-        "suggestions": _suggestions(home, outcome, max_results, wanted),
+        "suggestions": _suggestions(home, outcome, max_results, mode, wanted),
         "index": index,
         "mode": mode,
     }
@@ -91,150 +90,39 @@ def _summary(memories: list[dict[str, Any]], total: int, mode: str) -> str:
     return f"{len(memories)} of {total} candidates shown ({kinds}), best first, {mode} search."
 
 
-def _suggestions(home: Home, outcome: Ranked, shown: int, wanted: Filter) -> list[str]:
+def _suggestions(home: Home, outcome: Ranked, shown: int, mode: Mode, wanted: Filter) -> list[str]:
     """Up to two titles beyond what was shown; each is known to bring something that was not shown."""
-    generation = home.generation
     rest = outcome.hits[shown : shown + 3]
-    if not rest or generation is None or generation.lexical is None:
-        return []
     seen = {hit.document_id for hit in outcome.hits[:shown]}
     rows = home.documents.get_many([hit.document_id for hit in rest])
     titles = dict.fromkeys(rows[hit.document_id].title for hit in rest if hit.document_id in rows)
     found: list[str] = []
     for title in titles:
-        best = generation.lexical.search(title, wanted, 1)
-        if best and best[0].document_id not in seen:
+        if title.strip() and _brings_new(home, title, seen, shown, mode, wanted):
             found.append(title)
         if len(found) == 2:
             break
     return found
 
 
-def get(
-    home: Home,
-    caller: Caller,
-    *,
-    id: str | None = None,
-    address: str | None = None,
-    source: str | None = None,
-    offset: int | None = None,
-    limit: int | None = None,
-    metadata: bool = False,
-    scope: str | None = None,
-) -> dict[str, Any]:
-    """One document's verified bytes as text (`offset`/`limit` in bytes) or, with `metadata`, its facts and history.
+def _brings_new(home: Home, title: str, seen: set[str], shown: int, mode: Mode, wanted: Filter) -> bool:
+    """Whether a search for `title` certainly shows a document that is not among the seen ones.
 
-    Exactly one of `id` (memory or document), `address`, `source`. Raises NotFound, InvalidInput, ContentDamaged.
+    Its first lexical hit is new, and too few of the seen documents match its words at all to outrank that one together;
+    one more may come first by meaning alone. Only a purely semantic search has to be tried out.
     """
-    named = [name for name, value in (("id", id), ("address", address), ("source", source)) if value]
-    if len(named) != 1:
-        raise InvalidInput("Give exactly one of `id`, `address`, `source`.", given=named)
-    scopes = callers.readable(home, caller, scope)
-    row, content_address = _located(home, scopes, id, address, source)
-    shown = _described(home, row, content_address)
-    if metadata:
-        return {**shown, **_metadata(home, row)}
-    data = home.store.read(content_address)
-    start = min(offset or 0, len(data))
-    end = min(start + (limit or GET_BYTES), start + GET_BYTES, len(data))
-    start, end = _whole_characters(data, start, end, row.encoding)
-    shown["content"] = slice_text(data, start, end, row.encoding)
-    shown["bytes"] = [start, end]
-    shown["size"] = len(data)
-    shown["next"] = f"Call again with offset {end} for the rest." if end < len(data) else "This is the end."
-    return shown
-
-
-def _located(
-    home: Home, scopes: tuple[str, ...], id: str | None, address: str | None, source: str | None
-) -> tuple[DocumentRow, str]:
-    """The document and the address to read; a past content of a visible document may be read by its address."""
-    if address is not None:
-        digits = home.store.resolve(address)
-        rows = home.documents.by_address(digits, scopes) or home.documents.ever_at(digits, scopes)
-        if not rows:
-            raise NotFound(f"There is nothing at {address[:80]} in this session's scopes.")
-        return rows[0], digits
-    row = _by_source(home, source) if source is not None else _by_id(home, scopes, id or "")
-    if row is None or row.scope not in scopes:
-        raise NotFound(f"There is nothing at {(source or id or '')[:200]!r} in this session's scopes.")
-    if row.address is None:
-        raise NotFound(
-            f"{answers.source_of(row)} is gone.",
-            next_step="Its past contents stay readable: see the history of its metadata.",
-        )
-    return row, row.address
-
-
-def _by_source(home: Home, source: str) -> DocumentRow | None:
-    label, _, path = source.partition("/")
-    return home.documents.by_path(label, path.encode("utf-8", "surrogateescape"))
-
-
-def _by_id(home: Home, scopes: tuple[str, ...], identity: str) -> DocumentRow | None:
-    try:
-        digits, whole = parse_address(identity)
-    except BadAddress:
-        return None
-    if whole:
-        memory = home.memories.get(digits)
-        return home.documents.get(memory.document_id if memory is not None else digits)
-    found = [row for row in home.memories.find(digits) if row.fields.scope in scopes]
-    if len({row.fields.id for row in found}) > 1:
-        raise InvalidInput(f"{identity!r} is the beginning of {len(found)} memory ids.", next_step="Give more digits.")
-    return home.documents.get(found[0].document_id) if found else None
-
-
-def _described(home: Home, row: DocumentRow, address: str) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "id": row.document_id,
-        "source": answers.source_of(row),
-        "address": address,
-        "scope": row.scope,
-        "kind": row.kind,
-        "status": row.status,
-        "title": row.title,
-        "current": row.address == address,
-    }
-    memory = home.memories.by_document(row.document_id)
-    if memory is not None:
-        shown |= answers.memory_facts(memory.fields)
-        successor = home.memories.successor(memory.fields.id)
-        if successor is not None and successor.fields.id != memory.fields.id:
-            shown["successor"] = {"id": successor.fields.id, "title": successor.fields.title}
-    return shown
-
-
-def _metadata(home: Home, row: DocumentRow) -> dict[str, Any]:
-    history = [
-        {"seq": h.seq, "event": h.event, "address": h.address, "size": h.size, "observed": h.observed}
-        for h in home.documents.history(row.document_id)
-    ]
-    passages = home.passages.of_document(row.document_id)
-    mark = home.generation.watermark if home.generation is not None else None
-    return {
-        "size": row.size,
-        "passages": len(passages),
-        "extraction": {"extractor": row.extractor, "encoding": row.encoding, "problem": row.problem},
-        "indexed": {
-            "lexical": mark is not None and row.seq <= mark.lexical_seq,
-            "vectors": mark is not None and row.seq <= mark.vector_seq,
-        },
-        "history": history,
-    }
-
-
-def _whole_characters(data: bytes, start: int, end: int, encoding: str) -> tuple[int, int]:
-    """Move both ends outwards or inwards so that no character is split."""
-    if encoding.startswith("utf-16"):
-        return start & ~1, end & ~1
-    if encoding != "utf-8":
-        return start, end
-    while 0 < start < len(data) and data[start] & 0xC0 == 0x80:
-        start -= 1
-    while start < end < len(data) and data[end] & 0xC0 == 0x80:
-        end -= 1
-    return start, end
+    if mode == "semantic":
+        hits = answers.ranked(home, title, mode, wanted, shown)[0].hits
+        return any(hit.document_id not in seen for hit in hits)
+    generation = home.generation
+    if generation is None or generation.lexical is None:
+        return False
+    depth = 1 if mode == "keyword" else home.config.search.candidates
+    hits = fuse({"lexical": generation.lexical.search(title, wanted, depth)})
+    if not hits or hits[0].document_id in seen:
+        return False
+    rivals = sum(hit.document_id in seen for hit in hits)
+    return mode == "keyword" or rivals + 1 < shown
 
 
 def recall(home: Home, caller: Caller, *, task: str, scope: str | None = None) -> dict[str, Any]:
@@ -245,6 +133,7 @@ def recall(home: Home, caller: Caller, *, task: str, scope: str | None = None) -
     outcome, index = answers.ranked(home, task[:QUERY_LIMIT], "hybrid", Filter(scopes=scopes), BRIEF_HITS)
     best = answers.hits(home, task, outcome.hits, explain=False)
     shown, used = _within(best, BRIEF_TOKENS)
+    home.recalled.extend(one["fact"] for one in shown if "fact" in one)
     fresh: list[dict[str, Any]] = []
     have = {one["id"] for one in shown}
     for row in home.memories.listed(scopes, ("in_force",), (), 12, 0):

@@ -14,10 +14,10 @@ from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.config import CorpusConfig
-from memoryd.digest import address_of
-from memoryd.errors import ConfigError, NotFound
+from memoryd.errors import NotFound
+from memoryd.operations.fresh import differs
 from memoryd.operations.home import Home
-from memoryd.operations.ingest import Seen, store_documents, valid_scope
+from memoryd.operations.ingest import Seen, store_documents
 from memoryd.records import Finding, shown_path
 from memoryd.sources import corpora
 
@@ -54,11 +54,7 @@ def _chosen(home: Home, labels: list[str] | None) -> list[CorpusConfig]:
     for label in labels or []:
         if label not in by_label:
             raise NotFound(f"No corpus is labelled {label!r}.", next_step="Run `memoryd corpus list`.", label=label)
-    chosen = [by_label[label] for label in labels] if labels else list(home.config.corpora)
-    for corpus in chosen:
-        if not valid_scope(corpus.scope):
-            raise ConfigError(f"corpora.{corpus.label}.scope {corpus.scope!r} is neither `global` nor a project id.")
-    return chosen
+    return [by_label[label] for label in labels] if labels else list(home.config.corpora)
 
 
 def _scan_one(
@@ -67,13 +63,13 @@ def _scan_one(
     known = {row.path: row for row in home.documents.current(corpus.label)}
     report: dict[str, Any] = {"files": 0, "added": 0, "changed": 0, "unchanged": 0, "removed": 0, "problems": []}
     base, limit = home.loaded.path.parent, home.config.limits.file_bytes
-    walk = corpora.walk(corpus, known=len(known), file_limit=limit, base=base, reserved=[home.root])
+    walk = corpora.walk(corpus, known=len(known), file_limit=limit, base=base, reserved=home.reserved)
     report["files"] = len(walk.files)
     report["folders"] = dict(Counter(_top_folder(file.path) for file in walk.files))
     if dry_run:
         report["problems"] = [_shown(problem) for problem in walk.problems]
         return report
-    reader = _Reader(corpus, base, limit, known, report, walk, progress, stop)
+    reader = _Reader(home, corpus, base, limit, known, report, walk, progress, stop)
     store_documents(home, reader.changed())
     seen = {file.path for file in walk.files}
     gone = [path for path in known if path not in seen and not walk.hides(path)]
@@ -89,6 +85,7 @@ def _scan_one(
 class _Reader:
     """Reads the files of a walk and gives out those whose content is new."""
 
+    home: Home
     corpus: CorpusConfig
     base: Path
     limit: int
@@ -122,11 +119,12 @@ class _Reader:
 
     def _new(self, file: corpora.CorpusFile, data: bytes) -> Seen | None:
         row, kind = self.known.get(file.path), corpora.kind_of(file.path)
-        if row is not None and (row.address, row.scope, row.kind) == (address_of(data), self.corpus.scope, kind):
+        one = Seen(self.corpus.label, file.path, self.corpus.scope, kind, data, exec=file.exec)
+        if not differs(self.home, row, one):
             self.report["unchanged"] += 1
             return None
         self.report["added" if row is None else "changed"] += 1
-        return Seen(self.corpus.label, file.path, self.corpus.scope, kind, data, exec=file.exec)
+        return one
 
 
 def _top_folder(path: bytes) -> str:
@@ -152,14 +150,13 @@ def listed(home: Home) -> list[dict[str, Any]]:
     """The configured corpora with what the catalog holds of each."""
     found = []
     for corpus in home.config.corpora:
-        rows = list(home.documents.current(corpus.label))
         found.append(
             {
                 "label": corpus.label,
                 "path": corpus.path,
                 "scope": corpus.scope,
                 "code": corpus.code,
-                "documents": len(rows),
+                "documents": home.documents.live_count(corpus.label),
                 "problem": home.notices.get(f"corpus/{corpus.label}"),
             }
         )

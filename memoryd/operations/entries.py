@@ -1,0 +1,184 @@
+"""Which document does a caller mean, and what is read of it?
+
+By id, content address or source; whatever lies outside the caller's scopes is answered exactly like something missing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from memoryd.catalog.documents import DocumentRow
+from memoryd.digest import PREFIX, parse_address
+from memoryd.errors import AmbiguousAddress, BadAddress, InvalidInput, NotFound
+from memoryd.extract.text import decode, slice_text
+from memoryd.operations import answers, callers
+from memoryd.operations.home import Caller, Home
+from memoryd.records import shown_path
+
+GET_BYTES = 60_000
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+Scopes = tuple[str, ...]
+
+
+def get(
+    home: Home,
+    caller: Caller,
+    *,
+    id: str | None = None,
+    address: str | None = None,
+    source: str | None = None,
+    offset: int | None = None,
+    limit: int | None = None,
+    metadata: bool = False,
+    scope: str | None = None,
+) -> dict[str, Any]:
+    """One document's verified bytes as text (`offset`/`limit` in bytes) or, with `metadata`, its facts and history.
+
+    Exactly one of `id` (memory or document), `address`, `source`. Raises NotFound, InvalidInput, ContentDamaged.
+    """
+    named = [name for name, value in (("id", id), ("address", address), ("source", source)) if value]
+    if len(named) != 1:
+        raise InvalidInput("Give exactly one of `id`, `address`, `source`.", given=named)
+    scopes = callers.readable(home, caller, scope)
+    row, content_address = _located(home, scopes, id, address, source)
+    shown = _described(home, scopes, row, content_address)
+    if metadata:
+        return {**shown, **_metadata(home, row)}
+    return {**shown, **_content(home.store.read(content_address), offset or 0, limit)}
+
+
+def _content(data: bytes, offset: int, limit: int | None) -> dict[str, Any]:
+    """The text of a byte range, cut at whole characters, and how to go on."""
+    found = decode(data)
+    if found is None:
+        raise InvalidInput(
+            "This content is binary, not text.", next_step="Pass `metadata` for its facts.", size=len(data)
+        )
+    start = max(min(offset, len(data)), found.skip)
+    start, end = whole_characters(data, start, min(limit or GET_BYTES, GET_BYTES), found.encoding)
+    return {
+        "content": slice_text(data, start, end, found.encoding),
+        "bytes": [start, end],
+        "size": len(data),
+        "next": f"Call again with offset {end} for the rest." if end < len(data) else "This is the end.",
+    }
+
+
+def whole_characters(data: bytes, start: int, length: int, encoding: str) -> tuple[int, int]:
+    """A range of about `length` bytes from `start` that splits no character and, before the end, is never empty."""
+    start = _boundary(data, start, encoding)
+    end = _boundary(data, min(start + length, len(data)), encoding)
+    step = 1
+    while end <= start < len(data):
+        end = _boundary(data, min(start + length + step, len(data)), encoding)
+        step += 1
+    if encoding.startswith("utf-16") and len(data) - end < 2:
+        end = len(data) if end >= len(data) - 1 and start < len(data) - 1 else end
+    return start, end
+
+
+def _boundary(data: bytes, at: int, encoding: str) -> int:
+    """The nearest place at or before `at` where a character begins."""
+    if at >= len(data):
+        return len(data)
+    if encoding.startswith("utf-16"):
+        at &= ~1
+        high = data[at + 1 if encoding.endswith("le") else at] if at + 1 < len(data) else 0
+        return at - 2 if 0xDC <= high < 0xE0 and at >= 4 else at
+    if encoding == "utf-8":
+        back = at
+        while back > 0 and at - back < 3 and data[back] & 0xC0 == 0x80:
+            back -= 1
+        return back if data[back] & 0xC0 == 0xC0 else at  # stray continuation bytes are characters of their own
+    return at
+
+
+def _located(
+    home: Home, scopes: Scopes, id: str | None, address: str | None, source: str | None
+) -> tuple[DocumentRow, str]:
+    """The document and the address to read; a past content of a visible document may be read by its address."""
+    if address is not None:
+        return _by_address(home, scopes, address)
+    row = _by_source(home, source) if source is not None else _by_id(home, scopes, id or "")
+    if row is None or row.scope not in scopes:
+        raise NotFound(f"There is nothing at {(source or id or '')[:200]!r} in this session's scopes.")
+    if row.address is None:
+        raise NotFound(
+            f"{answers.source_of(row)} is gone.",
+            next_step="Its past contents stay readable by their addresses, as earlier answers named them.",
+        )
+    return row, row.address
+
+
+def _by_address(home: Home, scopes: Scopes, address: str) -> tuple[DocumentRow, str]:
+    digits, _whole = parse_address(address)
+    # looked up among what the caller may see: others' contents neither answer nor make a beginning ambiguous
+    found = home.documents.addresses(PREFIX + digits, scopes)
+    if not found:
+        raise NotFound(f"There is nothing at {address[:80]!r} in this session's scopes.")
+    if len(found) > 1:
+        raise AmbiguousAddress(f"More than one content has an address that starts with {PREFIX}{digits}.")
+    rows = home.documents.by_address(found[0], scopes) or home.documents.ever_at(found[0], scopes)
+    return rows[0], found[0]
+
+
+def _by_source(home: Home, source: str) -> DocumentRow | None:
+    label, _, path = source.partition("/")
+    row = home.documents.by_path(label, path.encode("utf-8", "surrogateescape"))
+    if row is None and "\\x" in path:  # as answers show a name that is not UTF-8
+        raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), path.encode())
+        row = home.documents.by_path(label, raw) if shown_path(raw) == path else None
+    return row
+
+
+def _by_id(home: Home, scopes: Scopes, identity: str) -> DocumentRow | None:
+    try:
+        digits, whole = parse_address(identity)
+    except BadAddress:
+        return None
+    if whole:
+        memory = home.memories.get(digits, scopes)
+        return home.documents.get(memory.document_id if memory is not None else digits)
+    found = home.memories.find(digits, scopes)
+    if len({row.fields.id for row in found}) > 1:
+        raise AmbiguousAddress(f"{identity!r} is the beginning of {len(found)} memory ids.")
+    return home.documents.get(found[0].document_id) if found else None
+
+
+def _described(home: Home, scopes: Scopes, row: DocumentRow, address: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "id": row.document_id,
+        "source": answers.source_of(row),
+        "address": address,
+        "scope": row.scope,
+        "kind": row.kind,
+        "status": row.status,
+        "title": row.title,
+        "current": row.address == address,
+    }
+    memory = home.memories.by_document(row.document_id)
+    if memory is not None:
+        shown |= answers.memory_facts(memory.fields)
+        successor = home.memories.successor(memory.fields.id)
+        if successor is not None and successor.fields.id != memory.fields.id and successor.fields.scope in scopes:
+            shown["successor"] = {"id": successor.fields.id, "title": successor.fields.title}
+    return shown
+
+
+def _metadata(home: Home, row: DocumentRow) -> dict[str, Any]:
+    history = [
+        {"seq": h.seq, "event": h.event, "address": h.address, "size": h.size, "observed": h.observed}
+        for h in home.documents.history(row.document_id)
+    ]
+    mark = home.generation.watermark if home.generation is not None else None
+    return {
+        "size": row.size,
+        "passages": len(home.passages.of_document(row.document_id)),
+        "extraction": {"extractor": row.extractor, "encoding": row.encoding, "problem": row.problem},
+        "indexed": {
+            "lexical": mark is not None and row.seq <= mark.lexical_seq,
+            "vectors": mark is not None and row.seq <= mark.vector_seq,
+        },
+        "history": history,
+    }
