@@ -6,8 +6,6 @@ Every command takes `--json`. Commands that need the daemon start it; `check`, `
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +13,8 @@ import click
 
 from memoryd.cli_care import check, config, doctor, evaluate, rebuild, skill
 from memoryd.cli_corpora import corpus, job
-from memoryd.errors import DaemonUnavailable, HomeBusy
 from memoryd.runtime import VERSION, home_directory
-from memoryd.shell import Context, Memoryd, emit, json_option, scope_option
+from memoryd.shell import Context, Memoryd, content_of, emit, json_option, scope_option
 
 
 @click.group(cls=Memoryd, context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,7 +42,7 @@ def serve(context: Context, detach: bool, home: str | None) -> None:
 @click.pass_obj
 def start(context: Context, as_json: bool) -> None:
     """Start the daemon if none runs."""
-    health = context.running().request("GET", "/healthz")
+    health = context.ask(lambda client: client.request("GET", "/healthz"))
     emit(health, as_json, lambda: click.echo(f"memoryd runs for {context.paths.home} (pid {health.get('pid')})."))
 
 
@@ -54,32 +51,11 @@ def start(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def stop(context: Context, as_json: bool) -> None:
     """Stop the daemon; returns once its process is gone."""
-    try:
-        pid = int(context.client.request("GET", "/healthz", timeout=5)["pid"])
-        context.client.request("POST", "/api/drain", {})
-    except DaemonUnavailable:
+    pid = context.stop()
+    if pid is None:
         emit({"stopped": False, "running": False}, as_json, lambda: click.echo("No daemon was running."))
-        return
-    gone = _wait_gone(context, pid)
-    emit(
-        {"stopped": gone, "pid": pid}, as_json, lambda: click.echo("Stopped." if gone else f"Process {pid} still runs.")
-    )
-    raise SystemExit(0 if gone else 1)
-
-
-def _wait_gone(context: Context, pid: int) -> bool:
-    """Wait for the lock's owner to end; after ten seconds ask it by signal, after fifteen give up."""
-    from memoryd.operations.owner import own_home
-
-    for wait in (10.0, 5.0):
-        try:
-            own_home(context.root, wait_seconds=wait).release()
-        except HomeBusy:
-            # the pid answered on the home's own socket a moment ago and still holds the lock: it is the daemon
-            os.kill(pid, signal.SIGTERM)
-        else:
-            return True
-    return False
+    else:
+        emit({"stopped": True, "running": False, "pid": pid}, as_json, lambda: click.echo("Stopped."))
 
 
 @main.command()
@@ -113,10 +89,12 @@ def remember(
     as_json: bool,
 ) -> None:
     """Add a memory (`-` reads the content from standard input)."""
-    text = sys.stdin.read() if content == "-" else content
-    arguments = {"content": text, "type": kind, "title": title, "tags": list(tags) or None, "key": key, "scope": scope}
+    from memoryd import show
+
+    words = content_of(content)
+    arguments = {"content": words, "type": kind, "title": title, "tags": list(tags) or None, "key": key, "scope": scope}
     data = context.tool("memory_add", arguments)
-    emit(data, as_json, lambda: click.echo(f"{data['outcome']}: {data['id'][:12]} {data['path']}\n{data['next']}"))
+    emit(data, as_json, lambda: show.added(data))
 
 
 @main.command()
@@ -195,9 +173,8 @@ def get(
 @json_option
 @click.pass_obj
 def supersede(context: Context, memory: str, content: str, confirm: str | None, as_json: bool) -> None:
-    """Replace MEMORY by its next revision (preview first, then with --confirm)."""
-    text = sys.stdin.read() if content == "-" else content
-    data = context.tool("memory_supersede", {"id": memory, "content": text, "confirm": confirm})
+    """Replace MEMORY by its next revision; `-` reads CONTENT from standard input (preview, then with --confirm)."""
+    data = context.tool("memory_supersede", {"id": memory, "content": content_of(content), "confirm": confirm})
     emit(data, as_json, lambda: _show_change(data))
 
 

@@ -41,9 +41,9 @@ def config(context: Context, as_json: bool) -> None:
 def doctor(context: Context, as_json: bool) -> None:
     """Check the installation and this home; exit code 1 when a check fails."""
     from memoryd import show
-    from memoryd.operations.doctor import examine
+    from memoryd.operations.doctor import Place, examine
 
-    found = examine(context.root, os.environ)
+    found = examine(Place(context.root, os.environ))
     good = all(one["ok"] for one in found)
     emit({"ok": good, "checks": found}, as_json, lambda: show.checks(found))
     raise SystemExit(0 if good else 1)

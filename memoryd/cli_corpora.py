@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
-from memoryd.errors import ConfigError, DaemonUnavailable
+from memoryd.errors import ConfigError, DaemonUnavailable, HomeBusy
 from memoryd.shell import Context, emit, json_option, run_job
 
 
@@ -45,37 +46,38 @@ def add(
     if exclude:
         entry["exclude"] = list(exclude)
     target = _append(context, entry)
-    restarted = _restart(context)
+    try:
+        restarted = context.stop() is not None  # sessions go on with the next daemon by themselves
+    except (HomeBusy, DaemonUnavailable):
+        restarted = False  # it is written; a daemon that runs on says that the file differs
     data = {"added": entry, "config": str(target), "restarted": restarted, "next": f"memoryd corpus scan {label}"}
     emit(data, as_json, lambda: click.echo(f"Added {label} to {target}. Next: {data['next']}"))
 
 
 def _append(context: Context, entry: Mapping[str, Any]) -> Path:
     """Write the new entry after everything was checked; the file stays as it was on any error."""
-    from memoryd.config import config_path, load_config, parse_config
+    from memoryd.config import LoadedConfig, config_path, load_config, parse_config
     from memoryd.files import Files
     from memoryd.sources import corpora
 
     target = config_path(context.root, os.environ)
-    load_config(target)
-    data = json.loads(target.read_text("utf-8")) if target.exists() else {}
-    data.setdefault("corpora", []).append(dict(entry))
-    raw = (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode()
-    corpora.validate(parse_config(raw, str(target)).corpora)
-    if not Path(str(entry["path"])).is_dir():
-        raise ConfigError(f"{entry['path']} is not a folder.", next_step="Name an existing folder.")
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    Files().replace(target, raw, owner="config")
-    return target
-
-
-def _restart(context: Context) -> bool:
-    """Drain a running daemon; sessions go on with the next one by themselves."""
+    before = load_config(target)
+    data = json.loads(target.read_bytes()) if target.exists() else {}
+    data["corpora"] = [*data.get("corpora", []), dict(entry)]
     try:
-        context.client.request("POST", "/api/drain", {})
-    except DaemonUnavailable:
-        return False
-    return True
+        raw = (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{entry['path']!r} is not UTF-8.", next_step="Rename the folder.") from error
+    after = LoadedConfig(parse_config(raw, str(target)), target, before.sha256)
+    reserved = [context.root, after.vault_folder(context.root)]
+    corpora.validate(after.config.corpora, base=target.parent, reserved=reserved)
+    corpora.check_root(after.config.corpora[-1], base=target.parent)
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        Files().replace(target, raw, owner="config")
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error.strerror}.", path=str(target)) from error
+    return target
 
 
 @corpus.command("list")
@@ -97,7 +99,6 @@ def list_corpora(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def scan(context: Context, labels: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Read LABELS (all when none) and store what changed."""
-    context.running()
     data = run_job(context, "corpus-scan", {"labels": list(labels) or None, "dry_run": dry_run}, as_json)
     emit(data, as_json, lambda: _show_scan(data))
 
@@ -129,7 +130,7 @@ def list_jobs(context: Context, as_json: bool) -> None:
     """Show the newest jobs."""
     from memoryd import show
 
-    data = context.running().request("GET", "/api/jobs")
+    data = context.ask(lambda client: client.request("GET", "/api/jobs"))
     columns = ["id", "kind", "state", "done", "total", "note"]
     emit(data, as_json, lambda: show.rows(columns, [[one.get(name) for name in columns] for one in data["jobs"]]))
 
@@ -142,5 +143,5 @@ def show_job(context: Context, number: str, as_json: bool) -> None:
     """Show one job with its progress and result."""
     from memoryd import show
 
-    data = context.running().request("GET", f"/api/jobs/{number}")
+    data = context.ask(lambda client: client.request("GET", f"/api/jobs/{quote(number, safe='')}"))
     emit(data, as_json, lambda: show.pairs(f"job {number}", data))

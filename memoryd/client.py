@@ -11,8 +11,8 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from memoryd.errors import DaemonUnavailable, MemorydError
-from memoryd.runtime import RuntimePaths, connect
+from memoryd.errors import ContentTooLarge, DaemonUnavailable, MemorydError
+from memoryd.runtime import MAX_LINE_BYTES, RuntimePaths, connect
 
 
 class ToldError(MemorydError):
@@ -25,6 +25,10 @@ class ToldError(MemorydError):
     def to_dict(self) -> dict[str, Any]:
         """Exactly what the daemon said."""
         return self.told
+
+
+class NoDaemon(DaemonUnavailable):
+    """Nobody listens: nothing was sent."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -43,11 +47,12 @@ class DaemonClient:
         self.paths = paths
 
     def alive(self) -> bool:
-        """Whether a daemon answers /healthz."""
+        """Whether a daemon answers; False where nobody listens. Raises DaemonUnavailable for one that does not."""
         try:
-            return "error" not in self.request("GET", "/healthz", timeout=5)
-        except DaemonUnavailable:
+            self.request("GET", "/healthz", timeout=5)
+        except NoDaemon:
             return False
+        return True
 
     def tool(self, name: str, arguments: Mapping[str, Any], directory: str | None) -> dict[str, Any]:
         """Call a tool as an agent would. Raises ToldError with the daemon's own error, DaemonUnavailable."""
@@ -59,20 +64,36 @@ class DaemonClient:
     ) -> dict[str, Any]:
         """One request; the answer's JSON object. Raises DaemonUnavailable, ToldError."""
         connection = _UnixConnection(self.paths.http_socket, timeout)
+        payload = None if body is None else _payload(body)
         try:
-            payload = json.dumps(body).encode() if body is not None else None
+            self._connect(connection)
             connection.request(method, path, payload, {"Content-Type": "application/json"})
             response = connection.getresponse()
             text = response.read()
-        except (FileNotFoundError, ConnectionError) as error:
-            raise DaemonUnavailable(f"No daemon answers for the home {self.paths.home}.") from error
         except (OSError, http.client.HTTPException) as error:
             raise DaemonUnavailable(
-                f"The daemon of {self.paths.home} did not answer: {error}.", log=self.paths.log_file
+                f"The daemon of {self.paths.home} did not answer: {str(error) or type(error).__name__}.",
+                next_step="Whether it was done is unknown: look with `memoryd search` or `memoryd status`; the same "
+                "content added again gives the same id.",
+                log=self.paths.log_file,
             ) from error
         finally:
             connection.close()
         return _object(text, response.status)
+
+    def _connect(self, connection: _UnixConnection) -> None:
+        try:
+            connection.connect()
+        except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:
+            raise NoDaemon(f"No daemon answers for the home {self.paths.home}.") from error
+
+
+def _payload(body: Mapping[str, Any]) -> bytes:
+    """The request as UTF-8 (unpaired surrogates as they are: the daemon refuses them by name)."""
+    payload = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    if len(payload) > MAX_LINE_BYTES:
+        raise ContentTooLarge(f"The request has {len(payload)} bytes; the limit is {MAX_LINE_BYTES}.")
+    return payload
 
 
 def _object(text: bytes, status: int) -> dict[str, Any]:

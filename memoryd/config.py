@@ -120,6 +120,14 @@ class LoadedConfig:
         self.path = path
         self.sha256 = sha256
 
+    def vault_folder(self, root: Path) -> Path:
+        """Where the vault lies: `vault.path`, relative to the file, else in the home `root`. Raises ConfigError."""
+        named = self.config.vault.path
+        try:
+            return root / "vault" if named is None else self.path.parent / Path(named).expanduser()
+        except RuntimeError as error:  # the home directory of an unknown user
+            raise ConfigError(f"{self.path}: `vault.path`: {named!r} is not a path.", key="vault.path") from error
+
     def file_differs(self) -> bool:
         """Whether the file on disk is no longer the one in force (also when it cannot be read)."""
         try:

@@ -50,6 +50,7 @@
         DaemonUnavailable       daemon-unavailable
         WireMismatch            wire-mismatch
         ShuttingDown            shutting-down
+        JobUnfinished           job-unfinished
 
 A code never changes its meaning. `next_step` is one sentence that tells a person or an agent what to do.
 """
@@ -317,6 +318,11 @@ class DaemonUnavailable(WireError):
 class WireMismatch(WireError):
     code = "wire-mismatch"
     default_next_step = "Run `memoryd stop`: the next call starts a daemon of the installed version."
+
+
+class JobUnfinished(WireError):
+    code = "job-unfinished"
+    default_next_step = "Give the same command again; what was done already is kept."
 
 
 class ShuttingDown(WireError):

@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 ProgressCall = Callable[[int, int, str], None]
 
@@ -36,13 +35,23 @@ def hits(answer: Mapping[str, Any]) -> None:
             f"[bold]{number}. {escape(one['title'])}[/]  [dim]{one['relevance']:.3f} {one['kind']} {one['status']}[/]"
         )
         out.print(f"   [cyan]{escape(where)}[/]  [dim]{one['scope']}[/]")
-        out.print(f"   [dim]{one['address']}  id {one['id'][:12]}[/]")
+        memory = f"  id {one['id'][:12]}" if one["kind"] == "memory" else ""
+        out.print(f"   [dim]{one['address']}{memory}[/]")
         for line in one["content"].strip().splitlines()[:6]:
             out.print(f"   {escape(line)}")
     out.print(escape(answer["summary"]))
     for text in answer.get("suggestions", []):
         out.print(f"Try also: {escape(text)}")
     index_line(answer["index"])
+
+
+def added(answer: Mapping[str, Any]) -> None:
+    """What became of a memory, its neighbours, and what to do next."""
+    out = console()
+    out.print(f"[bold]{answer['outcome']}[/]: {answer['id'][:12]} {escape(answer['path'])} [dim]{answer['scope']}[/]")
+    for one in answer.get("similar", []):
+        out.print(f"   similar: {one['id'][:12]} {escape(one['title'])} [dim]{one['relevance']:.3f}[/]")
+    out.print(escape(answer["next"]))
 
 
 def index_line(index: Mapping[str, Any]) -> None:
@@ -55,11 +64,19 @@ def index_line(index: Mapping[str, Any]) -> None:
 
 
 def pairs(title: str, values: Mapping[str, Any]) -> None:
-    """A two-column table."""
-    table = Table(title=title, show_header=False, title_justify="left", box=None)
+    """A title, then name and value on one line each; lines are never broken, so that they can be searched."""
+    out = console()
+    out.print(f"[bold]{escape(title)}[/]")
+    width = max((len(name) for name in values), default=0)
     for name, value in values.items():
-        table.add_row(f"[bold]{escape(name)}[/]", escape(shown(value)))
-    console().print(table)
+        out.print(f"  [cyan]{escape(name):<{width}}[/]  {escape(_moment(name, value))}")
+
+
+def _moment(name: str, value: Any) -> str:
+    """As `shown`; a job's times as people read them."""
+    if name in ("started", "updated", "finished") and isinstance(value, (int, float)):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+    return shown(value)
 
 
 def shown(value: Any) -> str:
@@ -74,11 +91,14 @@ def shown(value: Any) -> str:
 
 
 def rows(columns: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
-    """A table with a header."""
-    table = Table(*columns, box=None, pad_edge=False)
-    for line in lines:
-        table.add_row(*(escape(shown(cell)) for cell in line))
-    console().print(table)
+    """Columns under a header, aligned; lines are never broken."""
+    out = console()
+    cells = [[shown(cell) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    out.print("  ".join(f"[bold]{escape(name):<{width}}[/]" for name, width in zip(columns, widths, strict=True)))
+    for line in cells:
+        text = "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
+        out.print(escape(text.rstrip()))
 
 
 def checks(found: Sequence[Mapping[str, Any]]) -> None:

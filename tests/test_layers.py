@@ -69,6 +69,7 @@ ROOMS: dict[str, list[str]] = {
         "check",
         "health",
         "doctor",
+        "beir",
         "evaluate",
     ],
     "server": [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,14 @@ class Passages:
     def count(self) -> int:
         """Passages of documents that are not gone."""
         found = self._db.row("SELECT amount FROM totals WHERE name = 'passages'")
+        return int(found[0]) if found else 0
+
+    def count_texts(self, hashes: Iterable[str]) -> int:
+        """How many passages have one of these `text_sha256`; reads all of them."""
+        found = self._db.row(
+            "SELECT count(*) FROM passages WHERE text_sha256 IN (SELECT value FROM json_each(?))",
+            (json.dumps(sorted(hashes)),),
+        )
         return int(found[0]) if found else 0
 
     def pairs(self, up_to_seq: int) -> Iterator[tuple[str, str]]:

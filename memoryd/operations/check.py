@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from memoryd.errors import VaultError
-from memoryd.operations import indexing
+from memoryd.operations import fresh, indexing, ingest, reconcile
 from memoryd.operations.answers import source_of
 from memoryd.operations.home import Home
 from memoryd.records import VAULT_SOURCE, Finding, shown_path
@@ -30,7 +30,8 @@ def check(
         ("store", lambda: home.store.findings(read_data=read_data)),
         ("catalog", lambda: _catalog(home)),
         ("vault", lambda: _vault(home)),
-        ("index", lambda: _index(home)),
+        ("state", lambda: _state(home)),
+        ("index", lambda: _index(home, read_data)),
     )
     for number, (name, part) in enumerate(parts):
         if stop():
@@ -48,6 +49,12 @@ def check(
 
 
 def _catalog(home: Home) -> Iterator[Finding]:
+    for problem in home.catalog.problems():
+        yield Finding("catalog-damaged", "catalog.db", problem, "Stop memoryd, remove catalog.db, start it again.")
+    waiting = home.store.last_seq() - ingest.applied(home)
+    if waiting > 0:
+        message = f"{waiting} records of the packs are not in the catalog."
+        yield Finding("catalog-behind", "catalog.db", message, "Restart memoryd, or run `memoryd rebuild`.")
     for source in home.documents.sources():
         for row in home.documents.current(source):
             if row.address is not None and home.store.size(row.address) is None:
@@ -70,10 +77,30 @@ def _vault(home: Home) -> Iterator[Finding]:
         yield Finding("duplicate-id", identity, "More than one file holds this id.", "Remove or renumber the copy.")
 
 
-def _index(home: Home) -> Iterator[Finding]:
+def _state(home: Home) -> Iterator[Finding]:
+    for problem in home.state.problems():
+        yield Finding("state-damaged", "state.db", problem, "Restart memoryd: what can be read is carried over.")
+    for topic in (reconcile.INTENTS_NOTICE, fresh.PACKS_NOTICE):
+        if topic in home.notices:
+            yield Finding("write-unsettled", topic, home.notices[topic], "End what is named, or restart memoryd.")
+
+
+def _index(home: Home, read_data: bool) -> Iterator[Finding]:
     generation = home.generation
     if generation is None:
         yield Finding("index-missing", str(home.root / "indexes"), "No generation is open.", "Run `memoryd rebuild`.")
         return
     for problem in indexing.verify(home, generation):
         yield Finding(problem.code, str(generation.path), problem.message, problem.next_step)
+    if not read_data:
+        return
+    with home.index_lane:
+        for leg in indexing.LEGS:
+            wrong = indexing.wrong_documents(home, generation, leg)
+            if wrong:
+                message = f"{len(wrong)} documents have other entries than the catalog says."
+                yield Finding("index-mismatch", f"{generation.path}/{leg}", message, "Run `memoryd rebuild`.")
+        if generation.vectors is not None:
+            for passage in generation.vectors.damaged():
+                message = f"The vector of passage {passage} is broken."
+                yield Finding("index-damaged", f"{generation.path}/vectors", message, "Run `memoryd rebuild`.")

@@ -1,13 +1,11 @@
 """How good is retrieval on a labelled set, leg by leg?
 
-Any folder in BEIR form works: corpus.jsonl, queries.jsonl, qrels.tsv. `metadata.scope` of documents and queries
-restricts a query to its scope; `metadata.self` of a query leaves that document out of its results. Everything runs in a
-temporary home on the product's own road; only the embedding cache is kept.
+Any folder in BEIR form works, see `operations.beir`. Everything runs in a temporary home on the product's own road;
+only the embedding cache is kept.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import tempfile
@@ -18,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.digest import document_id, sha256_hex, slug
-from memoryd.errors import InvalidInput
+from memoryd.errors import HomeError, ModelUnavailable
 from memoryd.operations import answers, indexing, ingest, reading
+from memoryd.operations.beir import Item, LabelledSet, read_set
 from memoryd.operations.home import Caller, Home, open_home
 from memoryd.operations.owner import own_home
 from memoryd.operations.recover import recover
@@ -28,18 +27,10 @@ from memoryd.search.fusion import fuse
 
 SOURCE = "eval"
 DEPTH = 100
+MODEL_SECONDS = 120.0
 RESAMPLES = 2000
 MEASURES = ("ndcg@10", "precision@5", "recall@5", "recall@10", "mrr")
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledSet:
-    """A set as read: documents and queries as parsed JSON, judgements as {query: {document: grade}}."""
-
-    documents: list[dict[str, Any]]
-    queries: list[dict[str, Any]]
-    judgements: dict[str, dict[str, int]]
 
 
 @dataclass(slots=True)
@@ -66,59 +57,26 @@ def evaluate(
 ) -> dict[str, Any]:
     """Index the set in a temporary home, ask all queries, return means, intervals and latencies.
 
-    Raises InvalidInput when the folder is not in BEIR form.
+    Raises InvalidInput when the folder is not in BEIR form, ModelError kinds when the model does not work.
     """
     labelled = read_set(folder)
-    cache_path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        cache_path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HomeError(f"{cache_path.parent} cannot be made: {error.strerror}.", path=str(cache_path)) from error
     with tempfile.TemporaryDirectory(prefix="memoryd-eval-") as temporary:
         root = Path(temporary) / "home"
         lock = own_home(root)
-        home = open_home(root, environment={}, cache_path=cache_path)
         try:
-            recover(home)
-            scopes = index_set(home, labelled, progress)
-            return ask_all(home, labelled, scopes, progress)
+            home = open_home(root, environment={}, cache_path=cache_path)
+            try:
+                recover(home)
+                names = index_set(home, labelled, progress)
+                return ask_all(home, labelled, names, progress)
+            finally:
+                home.close()
         finally:
-            home.close()
             lock.release()
-
-
-def read_set(folder: Path) -> LabelledSet:
-    """Read the three files. Raises InvalidInput naming the file and line."""
-    judgements: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(_lines(folder / "qrels.tsv"), 1):
-        parts = line.split("\t")
-        if number == 1 and parts[0] == "query-id":
-            continue
-        if len(parts) < 3:
-            raise InvalidInput(f"{folder / 'qrels.tsv'}:{number} has no three columns.")
-        if int(parts[-1]) > 0:
-            judgements.setdefault(parts[0], {})[parts[-2]] = int(parts[-1])
-    queries = [query for query in _json_lines(folder / "queries.jsonl") if query["_id"] in judgements]
-    return LabelledSet(_json_lines(folder / "corpus.jsonl"), queries, judgements)
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        # split at LF only: a JSON string may hold U+2028 and the like unescaped
-        return [line for line in path.read_text("utf-8").split("\n") if line.strip()]
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be read: {error.strerror}.",
-            next_step="Name a folder that holds corpus.jsonl, queries.jsonl and qrels.tsv.",
-        ) from error
-
-
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    found = []
-    for number, line in enumerate(_lines(path), 1):
-        try:
-            item = json.loads(line)
-            item["_id"], item["text"]
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise InvalidInput(f"{path}:{number} is not a JSON object with _id and text.") from error
-        found.append(item)
-    return found
 
 
 def scope_id(value: str) -> str:
@@ -128,47 +86,45 @@ def scope_id(value: str) -> str:
 
 def index_set(home: Home, labelled: LabelledSet, progress: Progress) -> dict[str, str]:
     """Store and index all documents; returns document id -> the set's own id."""
-    values = sorted({d["metadata"]["scope"] for d in labelled.documents if "scope" in d.get("metadata", {})})
-    for value in values:
+    values = {item.scope for item in (*labelled.documents, *labelled.queries) if item.scope is not None}
+    for value in sorted(values):
         ingest.register_scope(home, ScopeRecord(id=scope_id(value), name=value, remote=None, root=None))
     ingest.store_documents(home, (_seen(document) for document in labelled.documents))
     total = len(labelled.documents)
     while indexing.catch_up(home):
         progress(max(0, total - indexing.pending(home)), total, "indexing")
-    return {document_id(SOURCE, d["_id"].encode()): d["_id"] for d in labelled.documents}
+    return {document_id(SOURCE, item.id.encode()): item.id for item in labelled.documents}
 
 
-def _seen(document: dict[str, Any]) -> ingest.Seen:
-    metadata = document.get("metadata", {})
-    scope = scope_id(metadata["scope"]) if "scope" in metadata else GLOBAL_SCOPE
+def _seen(item: Item) -> ingest.Seen:
     return ingest.Seen(
-        SOURCE,
-        document["_id"].encode(),
-        scope,
-        "document",
-        document["text"].encode("utf-8", "replace"),
-        title=document.get("title", ""),
+        SOURCE, item.id.encode(), _scope_of(item), "document", item.text.encode("utf-8"), title=item.title
     )
+
+
+def _scope_of(item: Item) -> str:
+    return GLOBAL_SCOPE if item.scope is None else scope_id(item.scope)
 
 
 def ask_all(home: Home, labelled: LabelledSet, names: Mapping[str, str], progress: Progress) -> dict[str, Any]:
     """Ask every judged query: the product's whole search is timed, then each leg is scored by itself."""
     legs = {"lexical": Scores(), "dense": Scores(), "hybrid": Scores()}
     latencies: list[float] = []
+    home.host.embed_query("warm", MODEL_SECONDS)  # loading the model is no query's latency
     for number, query in enumerate(labelled.queries, 1):
         if number % 25 == 0 or number == len(labelled.queries):
             progress(number, len(labelled.queries), "asking")
-        metadata = query.get("metadata", {})
-        scope = scope_id(metadata["scope"]) if "scope" in metadata else GLOBAL_SCOPE
+        text = query.text[: reading.QUERY_LIMIT] if query.text.strip() else "?"
         began = time.perf_counter()
-        reading.search(home, Caller(), query=query["text"], max_results=10, scope=scope)
+        reading.search(home, Caller(), query=text, max_results=10, scope=_scope_of(query))
         latencies.append((time.perf_counter() - began) * 1000)
-        text = query["text"][: reading.QUERY_LIMIT]
-        outcome, _ = answers.ranked(home, text, "hybrid", Filter(scopes=(scope,)), 1)
-        relevant = labelled.judgements[query["_id"]]
+        outcome, _ = answers.ranked(home, text, "hybrid", Filter(scopes=(_scope_of(query),)), 1)
+        if outcome.degraded:  # a leg that did not run would count as one that found nothing
+            first = outcome.degraded[0]
+            raise ModelUnavailable(f"{first['leg']} did not run for query {query.id[:80]!r}: {first['message']}")
         for name, found in _rankings(outcome.legs).items():
-            ids = [names[one] for one in found if names.get(one) not in (None, metadata.get("self"))]
-            legs[name].add(ids[:DEPTH], relevant)
+            ids = [names[one] for one in found if names.get(one) not in (None, query.self)]
+            legs[name].add(ids[:DEPTH], labelled.judgements[query.id])
     return _report(legs, latencies)
 
 

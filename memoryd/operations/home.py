@@ -21,7 +21,7 @@ from memoryd.catalog.passages import Passages
 from memoryd.catalog.scopes import Scopes
 from memoryd.catalog.state import State
 from memoryd.config import Config, LoadedConfig, config_path, load_config
-from memoryd.errors import ConfigError, HomeError
+from memoryd.errors import HomeError
 from memoryd.extract.passages import PASSAGE_SCHEMA
 from memoryd.files import Files
 from memoryd.index.analysis import ANALYSIS_VERSION
@@ -85,6 +85,8 @@ class Home:
     """Facts that searches handed out and that still wait to be counted; counting never delays an answer."""
     heal: set[str] = field(default_factory=set)
     """Legs (`lexical`, `vectors`) whose counts were found wrong and that wait for their repair."""
+    settled: tuple[int, int, int] | None = None
+    """Counts after the last repair of the vectors, where content that cannot be read left some out."""
 
     @property
     def config(self) -> Config:
@@ -130,7 +132,7 @@ def open_home(
     files = files or Files()
     loaded = load_config(config_path(root, environment))
     config = loaded.config
-    vault_path = vault_folder(loaded, root)
+    vault_path = loaded.vault_folder(root)
     corpora.validate(config.corpora, base=loaded.path.parent, reserved=[root, vault_path])
     make_directories(root, files)
     store = ChunkStore.open(root, files=files, sizes=config.store, clock=clock)
@@ -167,17 +169,6 @@ def open_home(
     if catalog.recreated:
         home.notices["catalog"] = "catalog.db was damaged: it was set aside and is being rebuilt from the packs."
     return home
-
-
-def vault_folder(loaded: LoadedConfig, root: Path) -> Path:
-    """Where the vault lies: `vault.path`, relative to the configuration file, else in the home. Raises ConfigError."""
-    named = loaded.config.vault.path
-    if named is None:
-        return root / "vault"
-    try:
-        return loaded.path.parent / Path(named).expanduser()
-    except RuntimeError as error:  # the home directory of an unknown user
-        raise ConfigError(f"{loaded.path}: `vault.path`: {named!r} is not a path.", key="vault.path") from error
 
 
 def make_directories(root: Path, files: Files) -> None:

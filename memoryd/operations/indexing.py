@@ -159,6 +159,7 @@ def texts_of(home: Home, row: DocumentRow, passages: Sequence[PassageRow]) -> li
     try:
         data = home.store.read(row.address)
     except StoreError as error:
+        home.notices[row.address] = error.message
         _log.error("%s cannot be indexed: %s", row.address, error.message)
         return []
     return [(passage, slice_text(data, passage.start, passage.end, row.encoding)) for passage in passages]
@@ -218,11 +219,22 @@ def _against_catalog(home: Home, generation: Generation) -> list[IndexMismatch]:
     mark = generation.watermark
     if home.heal or generation.vectors is None or home.documents.last_seq() != mark.vector_seq:
         return []
-    expected = home.passages.count() - len(home.host.poisoned())
-    if mark.vector_count == expected:
+    expected = embeddable(home)
+    if mark.vector_count == expected or home.settled == _counts(home, generation):
         return []
     home.heal.add("vectors")
     return [IndexMismatch(f"The vector index holds {mark.vector_count} of {expected} passages.", leg="vectors")]
+
+
+def embeddable(home: Home) -> int:
+    """Passages that have a vector once nothing is pending: all but those the model cannot take."""
+    poisoned = home.host.poisoned()
+    return home.passages.count() - (home.passages.count_texts(poisoned) if poisoned else 0)
+
+
+def _counts(home: Home, generation: Generation) -> tuple[int, int, int]:
+    """What a repair of the vectors came to; while it stays so, repairing again would change nothing."""
+    return home.documents.last_seq(), home.passages.count(), generation.watermark.vector_count
 
 
 def heal(home: Home, leg: str) -> int:
@@ -233,10 +245,7 @@ def heal(home: Home, leg: str) -> int:
     index = generation.lexical if leg == "lexical" else generation.vectors
     if index is None:
         return 0
-    present: dict[str, set[str]] = {}
-    for document, passage in index.ids():
-        present.setdefault(document, set()).add(passage)
-    wrong = _wrong_documents(home, generation, leg, present)
+    wrong = wrong_documents(home, generation, leg)
     rows = list(home.documents.get_many(wrong).values())
     unknown = [document for document in wrong if document not in {row.document_id for row in rows}]
     if unknown:
@@ -252,11 +261,17 @@ def heal(home: Home, leg: str) -> int:
         generation.commit_lexical(mark.lexical_seq, mark.vault_commit)
     else:
         generation.commit_vectors(mark.vector_seq)
+        home.settled = _counts(home, generation)
     _log.warning("healed %s: %d documents written again", leg, len(wrong))
     return len(wrong)
 
 
-def _wrong_documents(home: Home, generation: Generation, leg: str, present: dict[str, set[str]]) -> list[str]:
+def wrong_documents(home: Home, generation: Generation, leg: str) -> list[str]:
+    """Documents whose entries in a leg are not those that the catalog names, the backlog aside; reads every id."""
+    index = generation.lexical if leg == "lexical" else generation.vectors
+    present: dict[str, set[str]] = {}
+    for document, passage in index.ids() if index is not None else ():
+        present.setdefault(document, set()).add(passage)
     mark = generation.watermark
     reached = mark.lexical_seq if leg == "lexical" else mark.vector_seq
     expected: dict[str, set[str]] = {}
@@ -267,6 +282,21 @@ def _wrong_documents(home: Home, generation: Generation, leg: str, present: dict
             if len(passages) > 1:
                 passages.add("")
     differing = [d for d in present.keys() | expected.keys() if present.get(d, set()) != expected.get(d, set())]
+    if leg == "vectors":
+        differing = _without_poisoned(home, differing, present, expected)
     # what is still in the backlog is not wrong, it is pending
     rows = home.documents.get_many(differing)
-    return sorted(d for d in differing if d not in rows or rows[d].seq <= reached)
+    return sorted(d for d in differing if index is not None and (d not in rows or rows[d].seq <= reached))
+
+
+def _without_poisoned(
+    home: Home, documents: list[str], present: dict[str, set[str]], expected: dict[str, set[str]]
+) -> list[str]:
+    """Those that still differ when passages that the model cannot take are not expected."""
+    poisoned = home.host.poisoned()
+    if not poisoned:
+        return documents
+    lost: dict[str, set[str]] = {}
+    for document, passages in home.passages.of_documents(documents).items():
+        lost[document] = {passage.id for passage in passages if passage.text_sha256 in poisoned}
+    return [d for d in documents if present.get(d, set()) != expected.get(d, set()) - lost.get(d, set())]

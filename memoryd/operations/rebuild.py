@@ -75,7 +75,7 @@ def _require_counts(home: Home, generation: Generation) -> None:
     if mismatches:
         raise next(iter(mismatches.values()))
     mark = generation.watermark
-    expected = home.passages.count() - len(home.host.poisoned())
+    expected = indexing.embeddable(home)
     if mark.vector_seq == home.documents.last_seq() and mark.vector_count != expected:
         raise IndexMismatch(f"The new generation holds {mark.vector_count} of {expected} passages.", leg="vectors")
 

@@ -1,0 +1,101 @@
+"""What does a labelled set in BEIR form hold, and where is it malformed?
+
+corpus.jsonl and queries.jsonl hold `_id`, `text`, optionally `title` and `metadata`; qrels.tsv query, document, grade.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memoryd.errors import InvalidInput
+
+HEADER = "query-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A document or query. `scope` restricts a query to documents of the same one; `self` names one left out for it."""
+
+    id: str
+    text: str
+    title: str = ""
+    scope: str | None = None
+    self: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledSet:
+    """A set as read: only queries with a judgement; judgements as {query: {document: grade above 0}}."""
+
+    documents: list[Item]
+    queries: list[Item]
+    judgements: dict[str, dict[str, int]]
+
+
+def read_set(folder: Path) -> LabelledSet:
+    """Read the three files. Raises InvalidInput naming the file and line."""
+    judgements = _judgements(folder / "qrels.tsv")
+    documents = _items(folder / "corpus.jsonl")
+    queries = [query for query in _items(folder / "queries.jsonl") if query.id in judgements]
+    if not documents or not queries:
+        what = "corpus.jsonl holds no document" if not documents else "no query has a judgement above 0"
+        raise InvalidInput(f"There is nothing to measure in {folder}: {what}.")
+    return LabelledSet(documents, queries, judgements)
+
+
+def _judgements(path: Path) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for number, line in _lines(path):
+        parts = line.rstrip("\r").split("\t")
+        if number == 1 and parts[0] == HEADER:
+            continue
+        try:
+            query, document, grade = parts[0], parts[-2], int(parts[-1])
+        except (IndexError, ValueError) as error:
+            raise InvalidInput(f"{path}:{number} does not hold query, document and a whole grade.") from error
+        if grade > 0:
+            found.setdefault(query, {})[document] = grade
+    return found
+
+
+def _items(path: Path) -> list[Item]:
+    found: dict[str, Item] = {}
+    for number, line in _lines(path):
+        try:
+            item = _item(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"{path}:{number} is not a JSON object with `_id` and `text` as strings.") from error
+        if item.id in found:
+            raise InvalidInput(f"{path}:{number} repeats the `_id` {item.id[:80]!r}.")
+        found[item.id] = item
+    return list(found.values())
+
+
+def _item(data: Any) -> Item:
+    """Raises ValueError for another form."""
+    metadata = (data.get("metadata") or {}) if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(metadata, dict):
+        raise ValueError
+    values = (data.get("_id"), data.get("text"), data.get("title") or "")
+    labels = (metadata.get("scope"), metadata.get("self"))
+    if not all(isinstance(value, str) for value in values) or not values[0]:
+        raise ValueError
+    if not all(label is None or isinstance(label, str) for label in labels):
+        raise ValueError
+    # unpaired surrogates, which JSON can spell, can be neither stored nor asked
+    return Item(*(None if one is None else one.encode("utf-8", "replace").decode() for one in (*values, *labels)))  # type: ignore[arg-type]
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """Numbered lines that are not blank, split at LF only: a JSON string may hold U+2028 and the like unescaped."""
+    step = "Name a folder that holds corpus.jsonl, queries.jsonl and qrels.tsv."
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", next_step=step) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8: {error.reason} at byte {error.start}.", next_step=step) from error
+    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
