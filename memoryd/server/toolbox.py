@@ -205,6 +205,7 @@ async def call(lanes: Lanes, tool: Tool, asker: Asker, arguments: Mapping[str, A
             return outcome
     finally:
         lanes.calls[tool.name, ended] += 1
+        _log.debug("%s of %s: %s", tool.name, asker.name, ended)
 
 
 async def _run(lanes: Lanes, tool: Tool, asker: Asker, arguments: Mapping[str, Any]) -> Outcome:

@@ -56,9 +56,9 @@ def test_case_52_h01_end_of_stdin_ends_the_proxy(stack: Stack, pending: bool):
     wait_for(lambda: stack.http("GET", "/healthz")[1]["sessions"] == 0 or pending)
 
 
-def test_answers_on_their_way_still_arrive_after_the_end_of_stdin(stack: Stack):
+def test_answers_on_their_way_still_arrive_after_the_end_of_stdin(served: Stack):
     """`printf ... | memproxy` gets its answers."""
-    proxy = stack.session()
+    proxy = served.session()
     call = proxy.call_id("slow", seconds=0.3)
     proxy.close()
     assert proxy.answer(call)["result"]["structuredContent"] == {"slept": True}
@@ -84,11 +84,11 @@ def test_case_52_h01_a_killed_host_ends_the_proxy(stack: Stack, wrapper: bool):
     host.stdout.close()
 
 
-def test_a_dead_parent_is_noticed_although_somebody_holds_the_pipe(stack: Stack):
+def test_a_dead_parent_is_noticed_although_somebody_holds_the_pipe(served: Stack):
     """H01: no end of file comes, because another process still holds the other end."""
     read_end, write_end = os.pipe()
     os.set_inheritable(read_end, True)
-    command = [sys.executable, "-c", START.format(extra=""), "--home", str(stack.home)]
+    command = [sys.executable, "-c", START.format(extra=""), "--home", str(served.home)]
     code = "import os, subprocess, sys, time; p = subprocess.Popen(sys.argv[2:], stdin=int(sys.argv[1])); print(p.pid, flush=True); time.sleep(60)"
     parent = subprocess.Popen(
         [sys.executable, "-c", code, str(read_end), *command], stdout=subprocess.PIPE, pass_fds=[read_end]
@@ -106,17 +106,17 @@ def test_a_dead_parent_is_noticed_although_somebody_holds_the_pipe(stack: Stack)
     parent.stdout.close()
 
 
-def test_waiting_costs_no_processor_time(stack: Stack):
+def test_waiting_costs_no_processor_time(served: Stack):
     """H01: about 0 CPU while idle."""
-    proxy = stack.session()
+    proxy = served.session()
     process = psutil.Process(proxy.process.pid)
     before = sum(process.cpu_times()[:2])
     time.sleep(2)
     assert sum(process.cpu_times()[:2]) - before < 0.1
 
 
-def test_a_host_that_closes_its_reading_end_ends_the_proxy(stack: Stack):
-    proxy = stack.session()
+def test_a_host_that_closes_its_reading_end_ends_the_proxy(served: Stack):
+    proxy = served.session()
     assert proxy.process.stdout is not None
     proxy.call_id("slow", seconds=0.2)
     proxy.process.stdout.close()
@@ -124,12 +124,12 @@ def test_a_host_that_closes_its_reading_end_ends_the_proxy(stack: Stack):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_end_the_proxy_and_not_the_daemon(stack: Stack, number: signal.Signals):
-    proxy = stack.session()
-    pid = stack.holder()
+def test_signals_end_the_proxy_and_not_the_daemon(served: Stack, number: signal.Signals):
+    proxy = served.session()
+    pid = served.holder()
     proxy.process.send_signal(number)
     assert proxy.wait(2) in {-number, 130}
-    assert stack.holder() == pid
+    assert served.holder() == pid
     assert proxy.errors() == ""
 
 

@@ -185,8 +185,8 @@ def asked(proxy) -> dict:
     return message
 
 
-def test_a_person_is_asked_and_says_yes(stack: Stack):
-    proxy = stack.proxy()
+def test_a_person_is_asked_and_says_yes(served: Stack):
+    proxy = served.proxy()
     proxy.hello("2025-06-18", {"elicitation": {}})
     call = proxy.call_id("change", id="m1")
     question = asked(proxy)
@@ -236,11 +236,11 @@ def test_sealed_state_survives_a_restart(stack: Stack):
 # -- cancellation
 
 
-def test_h13_cancel_in_every_moment(stack: Stack):
+def test_h13_cancel_in_every_moment(served: Stack):
     """H13: (a) mid-way, (b) with the result, (c) after it, (d) unknown, (e) twice: never two answers, no harm."""
-    proxy = stack.session()
+    proxy = served.session()
     midway = proxy.call_id("slow", seconds=0.3, text="a")
-    wait_for(lambda: "slow begins a" in stack.written())
+    wait_for(lambda: "slow begins a" in served.written())
     proxy.cancel(midway)
     proxy.cancel(midway)
     proxy.cancel(424242)
@@ -255,15 +255,15 @@ def test_h13_cancel_in_every_moment(stack: Stack):
     assert len(ids) == len(set(ids)) and midway not in ids
 
 
-def test_h13_a_cancelled_write_still_lands_once(stack: Stack):
+def test_h13_a_cancelled_write_still_lands_once(served: Stack):
     """H13: a begun write runs to its end; its state can be asked for afterwards."""
-    proxy = stack.session()
+    proxy = served.session()
     write = proxy.call_id("write", seconds=0.3, text="w")
-    wait_for(lambda: "write begins w" in stack.written())
+    wait_for(lambda: "write begins w" in served.written())
     proxy.cancel(write)
-    wait_for(lambda: "write w" in stack.written())
+    wait_for(lambda: "write w" in served.written())
     assert [m.get("id") for m in proxy.quiet(0.3)] == []
-    assert stack.written().count("write w") == 1
+    assert served.written().count("write w") == 1
 
 
 def test_a_cancelled_call_is_not_sent_to_the_next_daemon(stack: Stack):

@@ -188,11 +188,11 @@ def test_h03_a_stopped_daemon_is_waited_for_and_left_alone(stack: Stack):
     assert stack.holder() == pid and stack.starts == 1
 
 
-def test_h04_a_second_session_leaves_the_first_alone(stack: Stack):
+def test_h04_a_second_session_leaves_the_first_alone(served: Stack):
     """H04: nobody signals a process that answers."""
-    first = stack.session()
+    first = served.session()
     pid = first.call("show")["pid"]
-    second = stack.session()
+    second = served.session()
     assert second.call("show")["pid"] == pid
     assert first.call("show")["pid"] == pid
 

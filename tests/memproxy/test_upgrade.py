@@ -58,20 +58,18 @@ def test_a_newer_wire_replaces_an_older_daemon(stack: Stack):
     assert stack.session(version="0.2.0", wire=2).call("show")["pid"] != pid
 
 
-def test_the_daemon_says_no_to_a_foreign_wire_before_it_reads_on(stack: Stack):
+def test_the_daemon_says_no_to_a_foreign_wire_before_it_reads_on(served: Stack):
     import json
 
-    stack.daemon()
-    with stack.raw() as sock:
+    with served.raw() as sock:
         sock.sendall(json.dumps({"memoryd": "hello", "wire": 99, "version": "9", "pid": 1}).encode() + b"\n")
         hello = json.loads(sock.recv(65536).split(b"\n")[0])
         assert hello["wire"] == 1
         assert sock.recv(1) == b""
 
 
-def test_a_hello_that_never_comes_is_not_waited_for_long(stack: Stack):
-    stack.daemon()
-    with stack.raw() as sock:
+def test_a_hello_that_never_comes_is_not_waited_for_long(served: Stack):
+    with served.raw() as sock:
         before = time.monotonic()
         assert sock.recv(1) == b""
         assert time.monotonic() - before < 9
