@@ -16,6 +16,9 @@ from memoryd.cli_corpora import corpus, job
 from memoryd.runtime import VERSION, home_directory
 from memoryd.shell import Context, Memoryd, content_of, emit, json_option, scope_option
 
+MODES = ["hybrid", "keyword", "semantic"]
+KINDS = ["memory", "document", "code"]
+
 
 @click.group(cls=Memoryd, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--home", metavar="DIR", help="The home; default MEMORYD_HOME, else ~/.memoryd.")
@@ -72,8 +75,8 @@ def status(context: Context, as_json: bool) -> None:
 @main.command()
 @click.argument("content")
 @click.option("--type", "kind", required=True, help="fact, decision, lesson, preference or note.")
-@click.option("--title")
-@click.option("--tag", "tags", multiple=True)
+@click.option("--title", help="One line; default: the first line of the content.")
+@click.option("--tag", "tags", multiple=True, help="May be given several times.")
 @click.option("--key", help="Names a mutable fact within its scope.")
 @scope_option
 @json_option
@@ -99,11 +102,13 @@ def remember(
 
 @main.command()
 @click.argument("query")
-@click.option("--max-results", type=click.IntRange(1, 20), default=8, show_default=True)
-@click.option("--mode", type=click.Choice(["hybrid", "keyword", "semantic"]), default="hybrid", show_default=True)
+@click.option("--max-results", type=click.IntRange(1, 20), default=8, show_default=True, help="How many at most.")
+@click.option(
+    "--mode", type=click.Choice(MODES), default="hybrid", show_default=True, help="By words, meaning, or both."
+)
 @click.option("--path-prefix", help="`label/` or `label/folder/`.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(["memory", "document", "code"]))
-@click.option("--type", "types", multiple=True)
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these kinds.")
+@click.option("--type", "types", multiple=True, help="Only memories of these types.")
 @click.option("--explain", is_flag=True, help="Ranks and scores per leg, timings.")
 @scope_option
 @json_option
@@ -139,8 +144,8 @@ def search(
 
 @main.command()
 @click.argument("what")
-@click.option("--offset", type=click.IntRange(0))
-@click.option("--limit", type=click.IntRange(1))
+@click.option("--offset", type=click.IntRange(0), help="First byte; default 0.")
+@click.option("--limit", type=click.IntRange(1), help="At most this many bytes.")
 @click.option("--metadata", is_flag=True, help="Facts and history instead of the content.")
 @scope_option
 @json_option

@@ -219,7 +219,7 @@ def check_daemon(place: Place) -> str:
         stale = " (dead sockets are left; the next start replaces them)" if os.path.lexists(paths.rpc_socket) else ""
         return f"none runs{stale}"
     try:
-        dial(paths.rpc_socket, ANSWER_SECONDS).close()
+        _ask(paths.http_socket)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise HomeBusy(
             f"Process {holder or 'unknown'} holds {place.root}, but serves no socket.",
@@ -231,6 +231,17 @@ def check_daemon(place: Place) -> str:
             next_step=f"Read {paths.log_file}; end that process if it hangs.",
         ) from error
     return f"process {holder} answers"
+
+
+def _ask(path: str) -> None:
+    """Wait for the first byte of a health answer: for a stopped process the kernel still accepts connections."""
+    sock = dial(path, ANSWER_SECONDS)
+    try:
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: memoryd\r\nConnection: close\r\n\r\n")
+        if not sock.recv(1):
+            raise ConnectionResetError("it hung up")
+    finally:
+        sock.close()
 
 
 CHECKS: dict[str, Callable[[Place], str]] = {

@@ -1,0 +1,98 @@
+"""Do check, rebuild, doctor, eval, config and skill work from a shell, with and without a daemon?"""
+
+from __future__ import annotations
+
+import json
+
+
+def remember(shell, *texts):
+    for text in texts:
+        shell.json("remember", text, "--type", "fact", "--scope", "global")
+
+
+def test_check_and_rebuild_with_and_without_a_daemon(shell):
+    remember(shell, "The queue holds forty jobs.", "The release is cut on Tuesday.")
+    for running in (True, False):
+        checked = shell.json("check", "--read-data")
+        assert (checked["clean"], checked["read_data"], checked["findings"]) == (True, True, [])
+        built = shell.json("rebuild")
+        assert (built["stopped"], built["documents"], built["passages"]) == (False, 2, 2)
+        assert shell.said("check") == "Clean.\n"
+        if running:
+            assert {one["kind"] for one in shell.json("job", "list")["jobs"]} == {"check", "rebuild"}
+            shell.said("stop")
+    assert "generation" in shell.said("rebuild")
+    found = shell.json("search", "when is the release cut", "--mode", "keyword")
+    assert found["memories"][0]["content"] == "The release is cut on Tuesday."
+
+
+def test_check_names_damage_and_fails(shell):
+    remember(shell, "The queue holds forty jobs.")
+    (pack,) = (path for path in (shell.home / "store" / "packs").rglob("*") if path.is_file())
+    raw = bytearray(pack.read_bytes())
+    raw[len(raw) // 2] ^= 0xFF
+    pack.chmod(0o600)
+    pack.write_bytes(raw)
+    answer = shell.json("check", "--read-data", code=1)
+    assert not answer["clean"]
+    assert all({"code", "where", "message", "remedy"} <= set(one) for one in answer["findings"])
+    done = shell.run("check", "--read-data")
+    assert done.code == 1
+    assert "Remedy:" in done.out
+    assert "finding(s)." in done.out
+
+
+def test_doctor_lists_its_checks_and_fails_with_the_first_bad_one(shell):
+    good = shell.json("doctor")
+    assert good["ok"]
+    assert {"name", "ok", "message"} == set(good["checks"][0])
+    assert not shell.home.exists(), "looking makes no home"
+    (shell.home).mkdir(mode=0o700)
+    (shell.home / "config.json").write_text('{"serach": {}}')
+    bad = shell.json("doctor", code=1)
+    wrong = [one for one in bad["checks"] if not one["ok"]]
+    assert {one["name"] for one in wrong} == {"config", "vault"}
+    assert "`search`" in wrong[0]["message"]
+    done = shell.run("doctor")
+    assert done.code == 1
+    assert "FAIL config" in done.out
+    assert done.out.count("\n") >= len(good["checks"])
+
+
+def test_config_shows_defaults_and_what_the_file_says(shell):
+    shown = shell.json("config")
+    assert (shown["exists"], shown["config"]["search"]["model_wait_ms"]) == (False, 1500)
+    assert "model_wait_ms 1500" in shell.said("config")
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "config.json").write_text('{"search": {"model_wait_ms": "soon"}}')
+    assert shell.error("config")["code"] == "config-error"
+
+
+def test_skill_prints_what_an_agent_should_know(shell):
+    text = shell.said("skill")
+    assert text.startswith("---\n")
+    assert shell.json("skill") == {"skill": text}
+    assert "memory_search" in text
+
+
+def test_eval_measures_a_set_in_a_home_of_its_own(shell, tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    texts = {"d1": "The cat sat on the mat.", "d2": "Stock markets fell sharply.", "d3": "Rain is expected."}
+    lines = [json.dumps({"_id": name, "text": text}) for name, text in texts.items()]
+    (folder / "corpus.jsonl").write_text("\n".join(lines))
+    (folder / "queries.jsonl").write_text(
+        '{"_id": "q1", "text": "cat mat"}\n{"_id": "q2", "text": "shares lost value"}\n'
+    )
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n")
+    report = shell.json("eval", folder)
+    assert report["queries"] == 2
+    assert set(report["legs"]) == {"lexical", "dense", "hybrid"}
+    assert report["legs"]["dense"]["mrr"] == 1.0
+    assert set(report["latency_ms"]) == {"p50", "p95", "p99"}
+    assert not shell.home.exists(), "the real home is not touched"
+    text = shell.said("eval", folder)
+    assert "leg" in text.splitlines()[0]
+    assert "2 queries; hybrid minus" in text
+    (folder / "qrels.tsv").unlink()
+    assert "qrels.tsv" in shell.error("eval", folder)["message"]

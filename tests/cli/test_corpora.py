@@ -1,0 +1,96 @@
+"""Can folders be added and read from a shell, and their jobs be followed?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def docs(shell):
+    folder = shell.directory / "docs"
+    (folder / "guide").mkdir(parents=True)
+    (folder / "index.md").write_text("# Home\n\nWelcome to the aardvark handbook.\n")
+    (folder / "guide" / "setup.md").write_text("# Setup\n\nInstall the badger first.\n")
+    return folder
+
+
+def test_a_folder_is_added_counted_scanned_and_searched(shell, docs):
+    pid = shell.json("start")["pid"]
+    added = shell.json("corpus", "add", "docs", "docs", "--exclude", "drafts/**")
+    assert added["restarted"]
+    assert added["added"] == {
+        "label": "docs",
+        "path": str(docs),
+        "scope": "global",
+        "code": False,
+        "exclude": ["drafts/**"],
+    }
+    assert json.loads((shell.home / "config.json").read_text())["corpora"] == [added["added"]]
+    dry = shell.json("corpus", "scan", "--dry-run")
+    assert dry["corpora"]["docs"]["folders"] == {"./": 1, "guide/": 1}
+    assert shell.json("start")["pid"] != pid, "the daemon runs on the new file"
+    report = shell.json("corpus", "scan", "docs")["corpora"]["docs"]
+    assert (report["added"], report["removed"], report["problems"]) == (2, 0, [])
+    assert "docs: 2 files: 0 added, 0 changed, 2 unchanged, 0 removed" in shell.said("corpus", "scan")
+    assert "guide/" in shell.said("corpus", "scan", "--dry-run")
+    (listed,) = shell.json("corpus", "list")["corpora"]
+    assert (listed["label"], listed["documents"], listed["problem"]) == ("docs", 2, None)
+    assert str(docs) in shell.said("corpus", "list")
+    assert shell.said("get", "docs/guide/setup.md") == "# Setup\n\nInstall the badger first.\n"
+
+    jobs = shell.json("job", "list")["jobs"]
+    assert [one["kind"] for one in jobs] == ["corpus-scan"] * 4
+    assert {one["state"] for one in jobs} == {"done"}
+    shown = shell.json("job", "show", jobs[0]["id"])
+    assert shown == shell.json("job", "show", jobs[0]["id"].removeprefix("job-"))
+    assert shown["result"]["dry_run"]
+    assert "corpus-scan" in shell.said("job", "list")
+    assert "finished" in shell.said("job", "show", jobs[0]["id"])
+    assert shell.error("job", "show", "../healthz")["code"] == "not-found"
+    assert shell.error("corpus", "scan", "dosc")["code"] == "not-found"
+
+    docs.rename(docs.with_name("away"))
+    report = shell.json("corpus", "scan")["corpora"]["docs"]
+    assert report["removed"] == 0
+    assert report["problems"][0]["code"] == "corpus-unreadable"
+    assert "corpus-unreadable" not in shell.said("corpus", "scan")
+    assert shell.json("corpus", "list")["corpora"][0]["problem"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["docs", "missing"], "corpus-unreadable"),
+        (["docs", "docs/index.md"], "corpus-error"),
+        (["docs", "docs", "--scope", "everywhere"], "config-error"),
+        (["vault", "docs"], "config-error"),
+        (["a/b", "docs"], "config-error"),
+        (["docs", "../home/vault"], "corpus-nested"),
+    ],
+)
+def test_what_cannot_be_a_corpus_is_refused_and_nothing_is_written(shell, docs, words, code):
+    assert shell.error("corpus", "add", *words)["code"] == code
+    assert not (shell.home / "config.json").exists()
+
+
+def test_duplicates_and_nested_folders_are_refused(shell, docs):
+    shell.json("corpus", "add", "docs", "docs")
+    before = (shell.home / "config.json").read_bytes()
+    assert shell.error("corpus", "add", "docs", "docs/guide")["code"] == "corpus-duplicate"
+    assert shell.error("corpus", "add", "again", "docs")["code"] == "corpus-duplicate"
+    assert shell.error("corpus", "add", "inner", "docs/guide")["code"] == "corpus-nested"
+    assert (shell.home / "config.json").read_bytes() == before
+
+
+def test_other_settings_and_a_configuration_elsewhere_are_kept(shell, docs):
+    named = shell.directory / "settings.json"
+    named.write_text('{"search": {"candidates": 50}, "corpora": []}')
+    environment = {"MEMORYD_CONFIG": str(named)}
+    assert shell.json("corpus", "add", "docs", "docs", environment=environment)["config"] == str(named)
+    assert json.loads(named.read_text())["search"] == {"candidates": 50}
+    shown = shell.json("config", environment=environment)
+    assert (shown["path"], shown["exists"]) == (str(named), True)
+    assert shown["config"]["corpora"][0]["label"] == "docs"
+    assert not (shell.home / "config.json").exists()

@@ -1,0 +1,83 @@
+"""Can memories be added, found, read, replaced and retired from a shell?"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import time
+
+
+def indexed(shell):
+    """Wait until nothing is pending."""
+    until = time.monotonic() + 60
+    while shell.json("status")["index"]["pending"]:
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def test_a_memory_from_its_first_word_to_its_end(shell):
+    subprocess.run(["git", "init", "-q", str(shell.directory)], check=True)
+    added = shell.json("remember", "We pin tokenizers to 0.22.", "--type", "decision", "--tag", "a", "--tag", "b")
+    assert added["outcome"] == "added"
+    assert added["scope"].startswith("p-here-"), "the shell's directory decides the project"
+    assert shell.json("remember", "We pin tokenizers to 0.22.", "--type", "decision")["outcome"] == "exists"
+    text = shell.said("remember", "-", "--type", "fact", "--title", "Port", "--key", "port", stdin=b"It is 8080.\n")
+    assert text.startswith("added: ")
+    indexed(shell)
+
+    found = shell.json("search", "tokenizers", "--mode", "keyword", "--kind", "memory", "--type", "decision")
+    assert [one["id"] for one in found["memories"]] == [added["id"]]
+    assert found["memories"][0]["tags"] == ["a", "b"]
+    assert set(found) == {"memories", "summary", "suggestions", "index", "mode"}
+    assert "explain" in shell.json("search", "tokenizers", "--explain", "--max-results", 1)
+    shown = shell.said("search", "tokenizers", "--mode", "keyword")
+    assert "1. We pin tokenizers to 0.22." in shown
+    assert f"id {added['id'][:12]}" in shown
+
+    body = shell.said("get", added["id"][:12])
+    assert body.endswith("We pin tokenizers to 0.22.\n")
+    whole = shell.json("get", added["address"])
+    assert added["address"] == "sha256:" + hashlib.sha256(whole["content"].encode()).hexdigest()
+    assert shell.json("get", f"vault/{added['path']}", "--offset", 1, "--limit", 2)["bytes"] == [1, 3]
+    assert shell.json("get", added["id"], "--metadata")["extraction"]["problem"] is None
+    assert "history" in shell.said("get", added["id"], "--metadata")
+
+    preview = shell.json("supersede", added["id"], "We pin tokenizers to 0.23.")
+    assert preview["outcome"] == "preview"
+    words = shell.said("supersede", added["id"], "-", stdin=b"We pin tokenizers to 0.23.")
+    assert "+We pin tokenizers to 0.23." in words
+    token = next(line.split()[1] for line in words.splitlines() if line.startswith("--confirm"))
+    new = shell.json("supersede", added["id"], "We pin tokenizers to 0.23.", "--confirm", token)
+    assert (new["outcome"], new["retired"]) == ("superseded", added["id"])
+
+    preview = shell.json("archive", new["id"], "not used any more")
+    gone = shell.said("archive", new["id"], "not used any more", "--confirm", preview["confirm"])
+    assert gone.startswith("archived: ")
+    status = shell.json("status")
+    assert status["memories"] == {"in_force": 1, "superseded": 1, "archived": 1}
+    assert "in_force 1" in shell.said("status")
+
+
+def test_refusals_keep_the_daemons_own_code(shell):
+    assert shell.error("remember", "x", "--type", "fact")["code"] == "scope-required"
+    assert shell.error("remember", " ", "--type", "fact", "--scope", "global")["code"] == "blank-content"
+    assert shell.error("remember", "x", "--type", "rumour", "--scope", "global")["code"] == "invalid-input"
+    bad = shell.error("remember", "-", "--type", "fact", "--scope", "global", stdin=b"caf\xe9")
+    assert bad["code"] == "bad-characters"
+    large = b"x" * (10 << 20)
+    assert (
+        shell.error("remember", "-", "--type", "fact", "--scope", "global", stdin=large)["code"] == "content-too-large"
+    )
+    huge = b"x" * (17 << 20)
+    assert (
+        shell.error("remember", "-", "--type", "fact", "--scope", "global", stdin=huge)["code"] == "content-too-large"
+    )
+    assert shell.error("search", "x", "--scope", "p-none-00000000")["code"] == "scope-unknown"
+    for what in ("0" * 12, "sha256:" + "0" * 64, "docs/none.md", "nonsense"):
+        assert shell.error("get", what)["code"] == "not-found"
+    assert shell.error("archive", "0" * 64, "why")["code"] == "not-found"
+    assert shell.json("status")["memories"] == {}
+
+
+def test_nothing_found_is_said_in_words(shell):
+    assert "Nothing found" in shell.said("search", "walrus", "--mode", "keyword")
