@@ -3,11 +3,16 @@
 One shard of an embedded engine that has no checksums and panics on some damage. So vectors are examined before they
 are written, a sample is examined at open, the count is compared by the caller, and everything the engine raises is
 turned into IndexDamaged here. Search is exact: below 50,000 passages that costs a few milliseconds.
+
+The engine's own flush syncs some 60 files while it holds the interpreter (24 ms on an idle disk, half a second on a
+busy one). Its write-ahead log alone is enough to bring every write back, so `flush` syncs that, with the interpreter
+free, and leaves the rest to one full flush in 5,000 points and at the end.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 import uuid
@@ -24,8 +29,10 @@ from memoryd.errors import IndexDamaged, IndexProblem
 from memoryd.records import Filter, LegHit
 
 SEARCH_THREADS = 2
-UPSERT_POINTS = 200
-"""Points of one engine call; each holds the interpreter for about 10 ms."""
+UPSERT_POINTS = 50
+"""Points of one engine call, which holds the interpreter for about 3 ms."""
+FULL_FLUSH_POINTS = 5000
+"""Points written between two full flushes; what an opening after a crash replays in about 0.1 s."""
 DELETE_DOCUMENTS = 500
 PAGE = 1000
 SAMPLE = 32
@@ -64,6 +71,8 @@ class VectorIndex:
         self._writing = threading.Lock()
         self._steps = 0
         self._expected = 0
+        self._unflushed = 0
+        self._torn = False
 
     @classmethod
     def create(cls, path: Path, dims: int) -> VectorIndex:
@@ -103,6 +112,7 @@ class VectorIndex:
         kept: set[engine.PointId] = {uuid.UUID(entry.passage_id) for entry in entries}
         with self._writing, self._using() as shard:
             self._steps += 1
+            self._unflushed += len(entries) + len(document_ids)
             try:
                 before = shard.info().points_count
                 for start in range(0, len(document_ids), DELETE_DOCUMENTS):
@@ -114,9 +124,17 @@ class VectorIndex:
                 self._steps += 1
 
     def flush(self) -> None:
-        """Make everything written so far durable. Raises IndexDamaged."""
+        """Make everything written so far durable. Raises IndexDamaged, and for good after a sync that failed."""
         with self._writing, self._using() as shard:
-            shard.flush()
+            if self._torn:
+                raise IndexDamaged(f"A write to {self.path} failed before; it must be opened again.", leg="vectors")
+            self._torn = True
+            if self._unflushed > FULL_FLUSH_POINTS:
+                shard.flush()
+                self._unflushed = 0
+            else:
+                _sync_log(self.path / "wal")
+            self._torn = False
 
     def count(self) -> int:
         """Points that are not deleted, exactly, in about 0.1 ms. Raises IndexDamaged."""
@@ -176,6 +194,8 @@ class VectorIndex:
             self._closed = True
             self._gate.wait_for(lambda: self._users == 0)
         with _border(self.path):
+            if self._unflushed and not self._torn:
+                self._shard.flush()
             self._shard.close()
 
     @contextmanager
@@ -250,6 +270,15 @@ class VectorIndex:
         if not math.isfinite(norm) or norm < 1e-12:
             raise IndexProblem(f"{whose} has a vector that is zero or not finite.", leg="vectors")
         return values
+
+
+def _sync_log(folder: Path) -> None:
+    for path in [*sorted(folder.iterdir()), folder]:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def _document_of(found: engine.ScoredPoint | engine.Record) -> str:

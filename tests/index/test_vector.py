@@ -204,6 +204,52 @@ def test_everything_is_there_after_a_reopening(index):
         again.close()
 
 
+def test_the_log_alone_brings_every_flushed_write_back(index, tmp_path):
+    """As after a power loss that kept nothing of the other files since the last full flush."""
+    write(index, *[entry(f"{n}.md") for n in range(10)])
+    index._shard.flush()
+    lost = tmp_path / "lost"
+    subprocess.run(["cp", "-a", index.path, lost], check=True)
+    write(index, *[entry(f"{n}.md", 1) for n in range(5, 30)])
+    index.replace([entry("0.md").document_id], [])
+    write(index, entry("1.md", status="archived"))
+    index.flush()
+    shutil.rmtree(lost / "wal")
+    subprocess.run(["cp", "-a", index.path / "wal", lost / "wal"], check=True)
+    found = VectorIndex.open(lost, DIMS)
+    for wanted in (EVERYWHERE, Filter(scopes=("global",), statuses=("archived",))):
+        assert found.search(unit("q"), wanted, 50) == index.search(unit("q"), wanted, 50)
+    assert sorted(found.ids()) == sorted(index.ids()) and found.count() == 29
+    found.close()
+
+
+def test_a_full_flush_comes_after_many_points(index, monkeypatch):
+    """The log must not grow without bound: what a reopening replays is limited."""
+    monkeypatch.setattr(module, "FULL_FLUSH_POINTS", 30)
+    held = []
+    for turn in range(4):
+        write(index, *[entry(f"{turn}-{n}.md") for n in range(10)])
+        index.flush()
+        held.append(index._unflushed)
+    assert held == [20, 0, 20, 0]
+    assert index.count() == 40
+
+
+def test_a_sync_that_failed_is_not_tried_again(index, monkeypatch):
+    write(index, entry("a.md"))
+
+    def fail(_fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(IndexDamaged, match="Input/output"):
+            index.flush()
+    with pytest.raises(IndexDamaged, match="opened again"):
+        index.flush()
+    assert len(index.search(unit(1), EVERYWHERE, 5)) == 1
+
+
 def test_a_second_opening_is_refused_while_the_first_lives(index):
     with pytest.raises(IndexProblem, match="in use") as caught:
         VectorIndex.open(index.path, DIMS)
