@@ -46,7 +46,7 @@ ROOMS: dict[str, list[str]] = {
         "corpora",
     ],
     "extract": ["text", "symbols", "blocks", "markdown", "passages"],
-    "models": ["identity", "frames", "process", "host", "embedded", "child"],
+    "models": ["identity", "frames", "process", "waiting", "host", "embedded", "child"],
     "index": ["analysis", "lexical", "vector", "embeddings", "marks", "generations"],
     "search": ["fusion", "excerpt", "pipeline"],
     "operations": [
@@ -110,7 +110,7 @@ FOREIGN: dict[str, set[str]] = {
     "mcp_types": {"memoryd/server/sdk.py"},
     "jsonschema": {"memoryd/server/toolbox.py"},
     "starlette": {f"memoryd/server/{name}.py" for name in ("web", "api", "run")},
-    "uvicorn": {"memoryd/server/run.py"},
+    "uvicorn": {"memoryd/server/sdk.py"},
     "prometheus_client": {"memoryd/server/web.py"},
     "anyio": {f"memoryd/server/{name}.py" for name in ROOMS["server"]},
     "click": {f"memoryd/{name}.py" for name in ("shell", "cli_corpora", "cli_care", "cli")},

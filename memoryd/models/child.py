@@ -67,7 +67,7 @@ class Child:
                 return {"error": "nothing is loaded", "code": "model-unavailable"}, b""
             return {}, self._model.embed(frame.payload.decode("utf-8", "replace"))
         except MemorydError as error:
-            return {"error": error.message, "code": error.code, "details": error.details}, b""
+            return {"error": error.message, "code": error.code, "path": error.details.get("path", "")}, b""
         except Exception as error:  # noqa: BLE001 - border: whatever a library raises for one text is told, not fatal
             return {"error": f"{type(error).__name__}: {error}"[:2000], "code": "model-error"}, b""
 

@@ -9,39 +9,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memoryd.digest import sha256_hex
-from memoryd.errors import ModelError, ModelFilesWrong, ModelUnavailable, TextPoisoned
+from memoryd.errors import ModelFilesWrong, ModelUnavailable, TextPoisoned
 from memoryd.models.identity import EMBEDDED, ModelFiles, ModelIdentity
 from memoryd.models.process import ChildFailed, ModelProcess, TextFailed
+from memoryd.models.waiting import Job, Waiting
 
 MAX_WAITING_QUERIES = 1000
-REMEMBERED_QUERIES = 256
-FAILURES_UNTIL_POISONED = 2
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 30.0
 TICK_SECONDS = 1.0
 """The longest sleep while something depends on the injected clock (idle end, backoff)."""
 LOOK_SECONDS = 0.2
 """How often a waiting caller of `embed_passages` looks at `cancelled`."""
-
-
-@dataclass(slots=True, eq=False)
-class _Job:
-    """One text on its way; `done` is set exactly once, then either `vector` or `error` is there."""
-
-    text: str
-    query: bool
-    digest: str
-    failures: int = 0
-    vector: bytes | None = None
-    error: ModelError | None = None
-    done: threading.Event = field(default_factory=threading.Event)
 
 
 class ModelHost:
@@ -63,11 +46,7 @@ class ModelHost:
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._changed = threading.Condition()
-        self._queries: deque[_Job] = deque()
-        self._passages: deque[_Job] = deque()
-        self._asked: dict[str, _Job] = {}
-        self._known: OrderedDict[str, bytes] = OrderedDict()
-        self._poisoned: dict[str, bool] = {}
+        self._waiting = Waiting()
         self._worker: threading.Thread | None = None
         self._closing = False
         self._busy = False
@@ -91,14 +70,18 @@ class ModelHost:
         TextPoisoned, ModelFilesWrong.
         """
         with self._changed:
-            known = self._known.get(text)
+            known = self._waiting.known(text)
             if known is not None:
-                self._known.move_to_end(text)
                 return known
-            job = self._asked.get(text) or self._enqueue_query(text)
+            job = self._waiting.asked(text)
+            if job is None:
+                if len(self._waiting.queries) >= MAX_WAITING_QUERIES:
+                    raise ModelUnavailable("Too many queries wait for the embedding model.")
+                job = self._waiting.job(text, query=True)
+                self._enqueue([job])
         if not job.done.wait(timeout):
             raise ModelUnavailable(f"The embedding model did not answer within {timeout:g} s; it goes on working.")
-        return _outcome(job)
+        return job.outcome()
 
     def embed_passages(self, texts: Sequence[str], cancelled: Callable[[], bool]) -> list[bytes | None]:
         """Unit vectors in the order of `texts`; None for a poisoned text.
@@ -106,13 +89,9 @@ class ModelHost:
         Waits as long as it takes, also through restarts of the child. Once `cancelled()` is true it returns what is
         there, with None for the rest. Raises ModelFilesWrong, and ModelUnavailable when the host is closed.
         """
-        jobs = [self._job(text, query=False) for text in texts]
         with self._changed:
-            self._require_open()
-            self._require_files()
-            self._passages.extend(job for job in jobs if not job.done.is_set())
-            self._start_worker()
-            self._changed.notify_all()
+            jobs = [self._waiting.job(text, query=False) for text in texts]
+            self._enqueue(jobs)
         try:
             for job in jobs:
                 while not (job.done.wait(LOOK_SECONDS) or cancelled()):
@@ -120,13 +99,14 @@ class ModelHost:
                 if cancelled():
                     return [one.vector for one in jobs]
         finally:
-            self._withdraw(jobs)
-        return [_passage_outcome(job) for job in jobs]
+            with self._changed:
+                self._waiting.withdraw(jobs)
+        return [None if isinstance(job.error, TextPoisoned) else job.outcome() for job in jobs]
 
     def poisoned(self) -> frozenset[str]:
         """SHA-256 (hex, of the UTF-8 text) of the passages that this host gave up on."""
         with self._changed:
-            return frozenset(digest for digest, passage in self._poisoned.items() if passage)
+            return frozenset(digest for digest, passage in self._waiting.poisoned.items() if passage)
 
     def status(self) -> dict[str, Any]:
         """`state` is off, loading, ready, backoff, failed or closed; `loaded_seconds` is how long it is ready."""
@@ -137,9 +117,9 @@ class ModelHost:
                 "state": state,
                 "pid": self._process.pid if state in ("loading", "ready") else None,
                 "name": self._identity.name,
-                "queued": len(self._queries) + len(self._passages) + self._busy,
+                "queued": len(self._waiting) + self._busy,
                 "restarts": self._restarts,
-                "poisoned": len(self._poisoned),
+                "poisoned": len(self._waiting.poisoned),
                 "last_error": self._last_error,
                 "loaded_seconds": now - self._loaded_at if state == "ready" and self._loaded_at is not None else None,
                 "load_seconds": self._process.load_seconds,
@@ -149,36 +129,22 @@ class ModelHost:
         """End the child and give every waiter ModelUnavailable; bounded by the kernel's time to kill."""
         with self._changed:
             self._closing = True
-            waiting = [*self._queries, *self._passages]
-            self._queries.clear()
-            self._passages.clear()
+            for job in self._waiting.take_all():
+                self._waiting.finish(job, error=_closed())
             worker = self._worker
             self._changed.notify_all()
-        for job in waiting:
-            self._finish(job, error=_closed())
         self._process.kill()
         if worker is not None:
             worker.join()
 
-    def _enqueue_query(self, text: str) -> _Job:
+    def _enqueue(self, jobs: list[Job]) -> None:
         self._require_open()
         self._require_files()
-        if len(self._queries) >= MAX_WAITING_QUERIES:
-            raise ModelUnavailable("Too many queries wait for the embedding model.")
-        job = self._job(text, query=True)
-        if not job.done.is_set():
-            self._asked[text] = job
-            self._queries.append(job)
-            self._start_worker()
-            self._changed.notify_all()
-        return job
-
-    def _job(self, text: str, *, query: bool) -> _Job:
-        job = _Job(text, query, sha256_hex(text.encode("utf-8", "replace")))
-        if job.digest in self._poisoned:
-            job.error = _poisonous()
-            job.done.set()
-        return job
+        self._waiting.add(jobs)
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="model-host", daemon=True)
+            self._worker.start()
+        self._changed.notify_all()
 
     def _require_open(self) -> None:
         if self._closing:
@@ -190,11 +156,6 @@ class ModelHost:
         if wrong is not None and self._clock() < self._not_before:
             raise ModelFilesWrong(wrong.message, **wrong.details)
 
-    def _start_worker(self) -> None:
-        if self._worker is None:
-            self._worker = threading.Thread(target=self._work, name="model-host", daemon=True)
-            self._worker.start()
-
     def _state(self, now: float) -> str:
         if self._closing:
             return "closed"
@@ -205,13 +166,19 @@ class ModelHost:
         return "backoff" if now < self._not_before else "off"
 
     def _work(self) -> None:
+        job: Job | None = None
         try:
             while (job := self._next()) is not None:
                 self._serve(job)
-        finally:
+        finally:  # also where a fault of ours ends this thread: nobody waits for ever, the next text starts another
             self._process.end()
+            with self._changed:
+                self._worker = None
+                for one in [*([job] if job is not None else []), *self._waiting.take_all()]:
+                    if not one.done.is_set():
+                        self._waiting.finish(one, error=ModelUnavailable("The embedding model's thread ended."))
 
-    def _next(self) -> _Job | None:
+    def _next(self) -> Job | None:
         """The next text once it may run; None when the host closes. Ends an idle child meanwhile."""
         while True:
             with self._changed:
@@ -222,13 +189,13 @@ class ModelHost:
                     return job
             self._process.end()
 
-    def _wait(self) -> _Job | None:
+    def _wait(self) -> Job | None:
         """Sleep until a text may run; None when the host closes or the child was idle long enough."""
         while not self._closing:
             now = self._clock()
             ready = now >= self._not_before
-            if ready and (self._queries or self._passages):
-                return self._queries.popleft() if self._queries else self._passages.popleft()
+            if ready and len(self._waiting):
+                return self._waiting.take()
             started = self._process.started()
             if started and now - self._used >= self._idle_seconds:
                 return None
@@ -239,7 +206,7 @@ class ModelHost:
         until = self._not_before if now < self._not_before else self._used + self._idle_seconds
         return min(TICK_SECONDS, max(0.001, until - now))
 
-    def _serve(self, job: _Job) -> None:
+    def _serve(self, job: Job) -> None:
         try:
             self._ensure_loaded()
         except ModelFilesWrong as error:
@@ -255,8 +222,10 @@ class ModelHost:
         except ChildFailed as error:
             self._set_back(job, error, blame=True)
         else:
-            self._setbacks = 0
-            self._finish(job, vector=vector)
+            with self._changed:
+                self._setbacks = 0
+                self._used = self._clock()
+                self._waiting.finish(job, vector=vector)
 
     def _ensure_loaded(self) -> None:
         if self._process.ready and self._process.alive():
@@ -268,71 +237,30 @@ class ModelHost:
         self._files_wrong = None
         self._loaded_at = self._used = self._clock()
 
-    def _set_back(self, job: _Job, error: Exception, *, blame: bool, restart: bool = True) -> None:
+    def _set_back(self, job: Job, error: Exception, *, blame: bool, restart: bool = True) -> None:
         """A text failed or the child died: wait a growing time, then go on with the same text or poison it."""
         if restart:
             self._process.end()
-        poisoned = False
         with self._changed:
+            if self._closing:
+                self._waiting.finish(job, error=_closed())
+                return
             job.failures += blame
-            poisoned = job.failures >= FAILURES_UNTIL_POISONED
-            closing = self._closing
-            if not closing:
-                self._last_error = str(error)
-                self._restarts += restart
-                self._setbacks += restart
-                if restart:
-                    self._not_before = self._clock() + _backoff(self._setbacks)
-                if poisoned:
-                    self._poisoned[job.digest] = not job.query
-                else:
-                    (self._queries if job.query else self._passages).appendleft(job)
-        if closing:
-            self._finish(job, error=_closed())
-        elif poisoned:
-            self._finish(job, error=_poisonous())
+            self._last_error = str(error)
+            if restart:
+                self._restarts += 1
+                self._setbacks += 1
+                self._not_before = self._clock() + _backoff(self._setbacks)
+            self._waiting.put_back(job)
 
-    def _give_up(self, job: _Job, error: ModelFilesWrong) -> None:
+    def _give_up(self, job: Job, error: ModelFilesWrong) -> None:
         """The files are wrong: nobody waits for a model that cannot come."""
         self._process.end()
         with self._changed:
             self._last_error, self._files_wrong = error.message, error
             self._not_before = self._clock() + LAST_BACKOFF_SECONDS
-            waiting = [job, *self._queries, *self._passages]
-            self._queries.clear()
-            self._passages.clear()
-        for one in waiting:
-            self._finish(one, error=error)
-
-    def _finish(self, job: _Job, *, vector: bytes | None = None, error: ModelError | None = None) -> None:
-        with self._changed:
-            job.vector, job.error = vector, error
-            self._used = self._clock()
-            if job.query:
-                self._asked.pop(job.text, None)
-                if vector is not None:
-                    self._known[job.text] = vector
-                    while len(self._known) > REMEMBERED_QUERIES:
-                        self._known.popitem(last=False)
-        job.done.set()
-
-    def _withdraw(self, jobs: Sequence[_Job]) -> None:
-        """Take what nobody waits for out of the queue."""
-        left = {id(job) for job in jobs if not job.done.is_set()}
-        if left:
-            with self._changed:
-                self._passages = deque(job for job in self._passages if id(job) not in left)
-
-
-def _outcome(job: _Job) -> bytes:
-    if job.error is not None:
-        raise job.error
-    assert job.vector is not None
-    return job.vector
-
-
-def _passage_outcome(job: _Job) -> bytes | None:
-    return None if isinstance(job.error, TextPoisoned) else _outcome(job)
+            for one in [job, *self._waiting.take_all()]:
+                self._waiting.finish(one, error=error)
 
 
 def _backoff(setbacks: int) -> float:
@@ -341,7 +269,3 @@ def _backoff(setbacks: int) -> float:
 
 def _closed() -> ModelUnavailable:
     return ModelUnavailable("The embedding model's host is closed.")
-
-
-def _poisonous() -> TextPoisoned:
-    return TextPoisoned("The embedding model's process ended twice over this text.")

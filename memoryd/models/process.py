@@ -73,10 +73,11 @@ class ModelProcess:
             header["files"] = [str(self._files.weights), str(self._files.tokenizer)]
         answer = self._ask(Frame(header), LOAD_SECONDS).header
         if answer.get("code") == ModelFilesWrong.code:
-            raise ModelFilesWrong(str(answer["error"]), **answer.get("details", {}))
+            raise ModelFilesWrong(str(answer.get("error")), path=str(answer.get("path", "")))
         if answer.get("fingerprint") != EMBEDDED.fingerprint:
             raise ChildFailed(f"The model's process did not load: {answer.get('error', 'another model')}.")
-        self.load_seconds = float(answer["seconds"])
+        seconds = answer.get("seconds")
+        self.load_seconds = float(seconds) if isinstance(seconds, (int, float)) else None
         self.ready = True
 
     def embed(self, text: str) -> bytes:
