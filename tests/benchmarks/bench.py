@@ -322,13 +322,99 @@ def bench_search(passages: int, queries: int) -> list[Figure]:
     ]
 
 
+def bench_sessions(counts: tuple[int, ...] = (1, 3, 8)) -> list[Figure]:
+    """Sessions that search at once on a cold model: processes that map the model, and what each session costs."""
+    figures = []
+    for count in counts:
+        with running_home() as home:
+            memory = ["--home", home, "remember", "The build cache lives on the second disk.", "--type", "fact"]
+            subprocess.run([BIN / "memoryd", *memory, "--scope", "global"], check=True, capture_output=True)
+            proxies = [Proxy(home) for _ in range(count)]
+            for proxy in proxies:
+                proxy.start()
+            call = {"jsonrpc": "2.0", "id": 9, "method": "tools/call"}
+            call["params"] = {"name": "memory_search", "arguments": {"query": "where is the cache of builds kept"}}
+            for proxy in proxies:
+                assert proxy.process.stdin is not None
+                proxy.process.stdin.write(line(call))
+                proxy.process.stdin.flush()
+            found = 0
+            for proxy in proxies:
+                assert proxy.process.stdout is not None
+                while (answer := json.loads(proxy.process.stdout.readline())).get("id") != 9:
+                    pass
+                found += len(answer["result"]["structuredContent"]["memories"])
+            assert found == count, "each session found the memory"
+            mapped = [pid for pid in pids() if maps_model(pid, home)]
+            costs = [memory_of(proxy.process.pid)["Pss"] for proxy in proxies]
+            for proxy in proxies:
+                proxy.end()
+        figures.append(Figure(f"{count} sessions search at once: processes that map the model", len(mapped), "", 1))
+        figures.append(Figure(f"  {count} sessions: the largest proxy, PSS", max(costs), "MB", 13))
+    return figures
+
+
+def pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def maps_model(pid: int, home: Path) -> bool:
+    """Whether a process that writes this home's model log has the runtime or the weights in its memory map."""
+    try:
+        log = any(os.readlink(fd).startswith(str(home)) for fd in Path(f"/proc/{pid}/fd").iterdir())
+        return log and "onnxruntime" in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+def bench_health(passages: int) -> list[Figure]:
+    """The slowest answers of /healthz while a corpus is scanned and the model loads and embeds."""
+    with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as folder:
+        home, docs = Path(folder) / "home", Path(folder) / "docs"
+        chance = random.Random(17)
+        for number in range(passages):
+            place = docs / f"{number % 50:02}"
+            place.mkdir(parents=True, exist_ok=True)
+            (place / f"{number:06}.md").write_text(f"# Note {number}\n\n{sentence(chance, 60)}\n")
+        home.mkdir()
+        (home / "config.json").write_text(json.dumps({"corpora": [{"label": "docs", "path": str(docs)}]}))
+        command = [BIN / "memoryd", "--home", home]
+        subprocess.run([*command, "start"], check=True, capture_output=True)
+        try:
+            scan = subprocess.Popen([*command, "corpus", "scan", "--json"], stdout=subprocess.DEVNULL)
+            times, ended = [], 0.0
+            while scan.poll() is None or time.monotonic() < ended:
+                if scan.poll() is None:
+                    ended = time.monotonic() + 20  # the model loads and embeds meanwhile
+                times.append(timed(lambda: healthz(home)) * 1000)
+                time.sleep(0.02)
+            assert scan.returncode == 0
+        finally:
+            subprocess.run([*command, "stop"], check=False, capture_output=True)
+    return [
+        Figure(f"/healthz during a scan of {passages} passages and a model load, slowest", max(times), "ms", 100),
+        Figure(f"  the same, p99 of {len(times)}", percentile(times, 0.99), "ms"),
+    ]
+
+
+def healthz(home: Path) -> bytes:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(home / "run" / "http.sock"))
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: memoryd\r\nConnection: close\r\n\r\n")
+        found = b""
+        while piece := sock.recv(65536):
+            found += piece
+    assert found.startswith(b"HTTP/1.1 200"), found[:100]
+    return found
+
+
 def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["wire", "embedding", "search"], help="one part")
+    parser.add_argument("--only", choices=["wire", "embedding", "search", "sessions", "health"], help="one part")
     parser.add_argument("--passages", type=int, default=20_000)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
@@ -336,6 +422,8 @@ def main() -> int:
         "wire": lambda: bench_wire(30),
         "embedding": lambda: bench_embedding(12),
         "search": lambda: bench_search(chosen.passages, 400),
+        "sessions": bench_sessions,
+        "health": lambda: bench_health(chosen.passages),
     }
     figures = [figure for name, part in parts.items() if chosen.only in (None, name) for figure in part()]
     if chosen.json:
