@@ -1,0 +1,296 @@
+"""Does every configuration key change what memoryd does? One test a key; a new key without one fails here."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from memoryd.config import known_keys
+from memoryd.errors import ContentTooLarge, GitTimeout
+from memoryd.operations import gateway, reading
+from memoryd.operations.home import Caller
+from memoryd.operations.scan import scan_corpora
+from memoryd.runtime import RuntimePaths
+from memoryd.server.tools import MemoryToolbox
+from memoryd.store.format import parse_format
+from tests.operations.conftest import configure, opened, settle
+
+HERE = Caller()
+SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "limits"}
+
+
+def add(home, text, **other):
+    return gateway.add(home, HERE, content=text, type="fact", scope="global", **other)
+
+
+def wait_for(condition, seconds=30.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.02)
+
+
+def docs(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_md", ".md").replace("_py", ".py").replace("_txt", ".txt")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def found(home, query="aardvark", **other):
+    other.setdefault("mode", "keyword")
+    return [one["source"] for one in reading.search(home, HERE, query=query, **other)["memories"]]
+
+
+def scanned(root, corpus, caller=HERE, query="aardvark", **settings):
+    configure(root, corpora=[corpus], **settings)
+    with opened(root) as home:
+        report = scan_corpora(home)["corpora"][corpus["label"]]
+        settle(home)
+        hits = reading.search(home, caller, query=query, mode="keyword")["memories"]
+        return report, sorted(one["source"] for one in hits)
+
+
+# -- corpora
+
+
+def test_corpora_label_and_path(root, tmp_path):
+    """corpora.label, corpora.path"""
+    one, two = docs(tmp_path / "one", a_md="aardvark one"), docs(tmp_path / "two", b_md="aardvark two")
+    assert scanned(root, {"label": "first", "path": str(one)})[1] == ["first/a.md"]
+    with opened(root) as home:
+        assert "first/a.md" in found(home)
+    assert scanned(root, {"label": "second", "path": str(two)})[1][-1] == "second/b.md"
+
+
+def test_corpora_include_and_exclude(root, tmp_path):
+    """corpora.include, corpora.exclude"""
+    folder = docs(tmp_path / "d", a_md="aardvark", b_txt="aardvark", drafts__c_md="aardvark")
+    assert scanned(root, {"label": "d", "path": str(folder)})[1] == ["d/a.md", "d/drafts/c.md"]
+    chosen = {"label": "d", "path": str(folder), "include": ["**/*.txt"]}
+    assert scanned(root, chosen)[1] == ["d/b.txt"]
+    chosen = {"label": "d", "path": str(folder), "exclude": ["drafts/**"]}
+    assert scanned(root, chosen)[1] == ["d/a.md"]
+
+
+def test_corpora_code(root, tmp_path):
+    """corpora.code"""
+    folder = docs(tmp_path / "d", a_md="aardvark", b_py="def aardvark():\n    return 1\n")
+    assert scanned(root, {"label": "d", "path": str(folder)})[1] == ["d/a.md"]
+    assert scanned(root, {"label": "d", "path": str(folder), "code": True})[1] == ["d/a.md", "d/b.py"]
+
+
+def test_corpora_scope(root, tmp_path, project):
+    """corpora.scope"""
+    folder = docs(tmp_path / "d", a_md="aardvark")
+    caller = project("app")
+    with opened(root) as home:
+        scope = gateway.add(home, caller, content="A first memory.", type="fact")["scope"]
+    corpus = {"label": "d", "path": str(folder), "scope": scope}
+    assert scanned(root, corpus)[1] == []
+    with opened(root) as home:
+        hits = reading.search(home, caller, query="aardvark", mode="keyword")["memories"]
+        assert [one["source"] for one in hits] == ["d/a.md"]
+
+
+# -- search
+
+
+def test_search_model_wait_ms(root):
+    """search.model_wait_ms: 0 does not wait for a cold model, a minute does."""
+    configure(root, search={"model_wait_ms": 0})
+    with opened(root) as home:
+        add(home, "The aardvark sleeps.")
+        settle(home)
+        (told,) = reading.search(home, HERE, query="what does the animal do at night")["index"]["degraded"]
+        assert (told["leg"], told["code"]) == ("dense", "model-unavailable")
+    configure(root, search={"model_wait_ms": 60_000})
+    with opened(root) as home:
+        answer = reading.search(home, HERE, query="what does the animal do at night")
+        assert answer["index"]["degraded"] == []
+        assert len(answer["memories"]) == 1
+
+
+def test_search_candidates_and_excerpt_tokens(root, tmp_path):
+    """search.candidates, search.excerpt_tokens"""
+    texts = {f"n{number}_md": f"# Note {number}\n\n" + "The aardvark digs on. " * 40 for number in range(30)}
+    corpus = {"label": "d", "path": str(docs(tmp_path / "d", **texts))}
+    seen = {}
+    for candidates, tokens in ((20, 50), (1000, 8000)):
+        configure(root, corpora=[corpus], search={"candidates": candidates, "excerpt_tokens": tokens})
+        with opened(root) as home:
+            scan_corpora(home)
+            settle(home)
+            answer = reading.search(home, HERE, query="aardvark", mode="keyword", explain=True)
+            size = sum(len(one["content"].encode()) for one in answer["memories"])
+            seen[candidates] = answer["explain"]["candidates"]["lexical"], size
+    assert seen[20][0] == 20
+    assert seen[1000][0] > 20
+    assert seen[20][1] <= 50 * 4 < seen[1000][1]
+
+
+# -- model
+
+
+def test_model_threads_and_idle_seconds(root):
+    """model.threads: of the child; model.idle_seconds: it ends when nobody asks."""
+    configure(root, model={"threads": 3, "idle_seconds": 1})
+    with opened(root) as home:
+        home.host.embed_query("hello", 60)
+        three = psutil.Process(home.host.status()["pid"]).num_threads()
+        until = time.monotonic() + 30
+        while home.host.status()["pid"] is not None:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    configure(root, model={"threads": 1})
+    with opened(root) as home:
+        home.host.embed_query("hello", 60)
+        assert psutil.Process(home.host.status()["pid"]).num_threads() == three - 2
+        time.sleep(1.5)
+        assert home.host.status()["pid"] is not None
+
+
+# -- health
+
+
+def test_health_listen(root):
+    """health.listen: what the daemon's toolbox hands to the server."""
+    for listen in ("127.0.0.1:7341", None):
+        configure(root, health={"listen": listen})
+        with Toolbox(root) as box:
+            assert box.listen == listen
+
+
+# -- vault
+
+
+def test_vault_path(root, tmp_path):
+    """vault.path: absolute, or relative to the configuration file."""
+    for path, place in ((str(tmp_path / "memories"), tmp_path / "memories"), ("mine", root / "mine")):
+        configure(root, vault={"path": path})
+        with opened(root) as home:
+            shown = add(home, f"Kept in {path}.")
+            assert (place / shown["path"]).is_file()
+            (place / shown["path"]).unlink()
+            (place / "keep.md").write_text("stays")
+        assert not (root / "vault").exists()
+        configure(root)
+        for view in root.glob("catalog.db*"):
+            view.unlink()
+
+
+def test_vault_git_timeout_seconds(root):
+    """vault.git_timeout_seconds: a slow hook is cut off, or waited for."""
+    for seconds in (1, 30):
+        configure(root, vault={"git_timeout_seconds": seconds})
+        with opened(root) as home:
+            hook = home.vault.path / ".git" / "hooks" / "pre-commit"
+            hook.parent.mkdir(exist_ok=True)
+            hook.write_text("#!/bin/sh\nsleep 2\n")
+            hook.chmod(0o755)
+            if seconds == 1:
+                with pytest.raises(GitTimeout):
+                    add(home, "Slow.")
+            else:
+                assert add(home, "Slow.")["outcome"] == "added"
+
+
+@pytest.mark.parametrize(("seconds", "seen"), [(0.1, True), (3600.0, False)])
+def test_vault_poll_seconds(root, seconds, seen):
+    """vault.poll_seconds: how soon the daemon's duty sees an edit by hand."""
+    configure(root, vault={"poll_seconds": seconds})
+    with Toolbox(root) as box:
+        (duty,) = (duty for duty in box.duties() if duty.name == "vault")
+        stopping = threading.Event()
+        looks: list[float] = []
+        watched = replace(duty, body=lambda stop: looks.append(0.0) or duty.body(stop))
+        thread = threading.Thread(target=watched.keep, args=(stopping,))
+        thread.start()
+        try:
+            wait_for(lambda: looks)
+            time.sleep(0.2)
+            (box.home.vault.path / "n.md").write_text("By hand.")
+            if seen:
+                wait_for(lambda: box.home.documents.live_count("vault"))
+            else:
+                time.sleep(0.8)
+                assert (len(looks), box.home.documents.live_count("vault")) == (1, 0)
+        finally:
+            stopping.set()
+            watched.wake.set()
+            thread.join()
+
+
+# -- store, limits, log
+
+
+def test_store_chunk_sizes(root):
+    """store.chunk_min, store.chunk_avg, store.chunk_max: of a new store."""
+    configure(root, store={"chunk_min": 256, "chunk_avg": 1024, "chunk_max": 4096})
+    with opened(root) as home:
+        shape = parse_format((root / "FORMAT").read_bytes(), "FORMAT")
+        assert (shape.chunk_min, shape.chunk_avg, shape.chunk_max) == (256, 1024, 4096)
+        with home.store_lane:
+            group = home.store.group()
+            group.add(hashlib.shake_128(b"x").digest(1 << 16))
+            group.commit()
+        assert home.store.stats().chunks > 16
+
+
+def test_limits(root, tmp_path):
+    """limits.memory_bytes, limits.file_bytes"""
+    folder = docs(tmp_path / "d", small_md="aardvark", large_md="aardvark " * 300)
+    corpus = {"label": "d", "path": str(folder)}
+    report, sources = scanned(root, corpus, limits={"memory_bytes": 1024, "file_bytes": 1024})
+    assert sources == ["d/small.md"]
+    assert [one["code"] for one in report["problems"]] == ["corpus-too-large"]
+    with opened(root) as home, pytest.raises(ContentTooLarge):
+        add(home, "x" * 1025)
+    assert scanned(root, corpus)[1] == ["d/large.md", "d/small.md"]
+    with opened(root) as home:
+        assert add(home, "x" * 1025)["outcome"] == "added"
+
+
+def test_log_level(root):
+    """log_level: of the daemon's log."""
+    logger = logging.getLogger()
+    before = logger.level
+    try:
+        for level in ("DEBUG", "ERROR"):
+            configure(root, log_level=level)
+            with Toolbox(root):
+                assert logger.level == getattr(logging, level)
+    finally:
+        logger.setLevel(before)
+
+
+class Toolbox:
+    """The daemon's toolbox over one home, opened and closed as the daemon does."""
+
+    def __init__(self, root):
+        self.box = MemoryToolbox(RuntimePaths(str(root)))
+
+    def __enter__(self):
+        self.box.open()
+        return self.box
+
+    def __exit__(self, *_):
+        self.box.close()
+
+
+def test_every_key_has_a_test_here():
+    words = set()
+    for name, value in list(globals().items()):
+        if name.startswith("test_"):
+            words |= set(re.findall(r"[a-z_]+(?:\.[a-z_]+)?", f"{value.__doc__ or ''}"))
+    missing = set(known_keys()) - SECTIONS - words
+    assert not missing
