@@ -109,7 +109,7 @@ def _status(code: Any) -> int:
 
 
 async def _missing(request: Request, _error: Exception) -> Response:
-    error = NotFound(f"There is no {request.method} {request.url.path[:80]}.", next_step="See docs/http.md.")
+    error = NotFound(f"There is no {request.method} {request.url.path[:80]}.", next_step="See docs/wire.md.")
     return JSONResponse({"error": error.to_dict()}, status_code=404)
 
 

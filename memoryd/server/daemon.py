@@ -50,6 +50,7 @@ def _own_and_run(paths: RuntimePaths, make: MakeToolbox, report: Report) -> int:
     try:
         lock = _own(paths)
         if lock is None:
+            _log.warning("a daemon already serves %s", paths.home)
             report.ready(already=True)
             return 0
         _prepare(paths, detached=report.waited_for)
@@ -59,6 +60,10 @@ def _own_and_run(paths: RuntimePaths, make: MakeToolbox, report: Report) -> int:
     except MemorydError as error:
         _log.error("%s (%s) %s", error.message, error.code, error.next_step)
         report.failed(error.to_dict())
+        return 1
+    except Exception as error:  # noqa: BLE001 - the border of the process: its end must not be silent
+        _log.exception("the daemon failed")
+        report.failed({"code": "internal-error", "message": f"{type(error).__name__}: {error}"})
         return 1
     finally:
         logging.shutdown()

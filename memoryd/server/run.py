@@ -15,15 +15,14 @@ from typing import Any
 
 import anyio
 import anyio.abc
-import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from memoryd.errors import MemorydError
+from memoryd.errors import HomeError, MemorydError
 from memoryd.runtime import VERSION, RuntimePaths
 from memoryd.server.api import Api, socket_app
 from memoryd.server.detach import Report
 from memoryd.server.lanes import Duty, JobDesk, Lanes
+from memoryd.server.sdk import H11Protocol, HttpConfig, HttpServer
 from memoryd.server.sessions import Sessions
 from memoryd.server.sockets import BACKLOG, home_sockets, is_own_user, loopback_socket
 from memoryd.server.toolbox import Toolbox
@@ -59,7 +58,7 @@ class Run:
         self.rpc = rpc
         self.http = http
         self.failure: MemorydError | None = None
-        self.servers: list[uvicorn.Server] = []
+        self.servers: list[HttpServer] = []
         self.desk: JobDesk | None = None
         self.duties: tuple[Duty, ...] = ()
         self.stopping = threading.Event()
@@ -122,6 +121,10 @@ class Run:
             _log.error("the home cannot be opened: %s (%s)", error.message, error.code)
             self.failure = error
             self.stop.set()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the one who waits for this start is told
+            _log.exception("the home cannot be opened")
+            self.failure = HomeError(f"The home cannot be opened: {type(error).__name__}; the log has the rest.")
+            self.stop.set()
         finally:
             opened.set()
 
@@ -141,7 +144,7 @@ class Run:
         self.rested.set()
 
     def _serve_http(self, group: anyio.abc.TaskGroup, app: Starlette, sock: socket.socket, protocol: type[Any]) -> None:
-        config = uvicorn.Config(
+        config = HttpConfig(
             app,
             http=protocol,
             ws="none",
@@ -203,7 +206,7 @@ class Run:
             self.desk.wake()
 
 
-class QuietServer(uvicorn.Server):
+class QuietServer(HttpServer):
     """An HTTP server whose signals are the daemon's own business."""
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]

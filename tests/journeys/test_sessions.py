@@ -311,7 +311,9 @@ def test_a_hand_edit_is_followed_without_being_asked(stack: Stack):
     proxy = outside(stack)
     told = add(proxy, "The rhubarb cluster has three nodes.")
     path = stack.home / "vault" / told["path"]
-    path.write_text(path.read_text().replace("three nodes", "seven nodes"))
+    edited = path.with_suffix(".swp")
+    edited.write_text(path.read_text().replace("three nodes", "seven nodes"))
+    edited.replace(path)  # as editors do
     wait_for(lambda: "seven" in proxy.call("memory_get", id=told["id"])["content"])
     wait_for(lambda: found(proxy, "rhubarb seven") and "seven" in found(proxy, "rhubarb seven")[0]["content"])
 

@@ -90,6 +90,14 @@ def test_a_reason_not_to_start_is_told_at_once_with_the_log(stack: Stack):
     assert "The store is of another planet." in stack.log()
 
 
+def test_a_bug_at_the_start_is_told_and_logged(stack: Stack):
+    stack.settings(open_bug="nobody expected this")
+    proxy = stack.proxy()
+    error = proxy.answer(initialize(proxy))["error"]
+    assert error["code"] == -31002 and "ValueError" in error["message"]
+    assert "Traceback" in stack.log() and "nobody expected this" in stack.log()
+
+
 def test_a_home_that_fails_late_ends_the_daemon_and_the_next_call_says_why(stack: Stack):
     stack.settings(open_error="Found out late.", open_seconds=3)
     proxy = stack.session()

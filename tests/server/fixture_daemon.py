@@ -180,6 +180,8 @@ def make_toolbox(paths: RuntimePaths) -> Any:
 
         def open(self) -> None:
             time.sleep(chosen.get("open_seconds", 0))
+            if "open_bug" in chosen:
+                raise ValueError(chosen["open_bug"])
             if "open_error" in chosen:
                 raise HomeError(chosen["open_error"])
             if chosen.get("open_dies"):

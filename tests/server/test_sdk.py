@@ -51,6 +51,7 @@ def test_a_daemon_loads_nothing_of_models_and_people():
         "tokenizers",
         "qdrant_client",
         "rich",
+        "click",
         "memoryd.cli",
         "memoryd.shell",
     }
