@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -143,3 +144,18 @@ def test_h09_the_lock_is_free_however_the_daemon_ends(stack: Stack, kind: str):
     os.kill(pid, getattr(signal, kind))
     stack.wait_gone(8)
     assert stack.daemon() != pid
+
+
+def test_serve_in_the_foreground_logs_to_stderr_and_ends_with_0(stack: Stack):
+    """For a supervisor: no fork, the same stop."""
+    stack.home.mkdir()
+    command = [str(stack.starter), "-P", "-m", "memoryd", "serve", "--home", str(stack.home)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(lambda: Path(stack.paths.rpc_socket).exists() and stack.holder() is not None)
+    wait_for(lambda: "serves" in stack.log())
+    assert stack.holder() == process.pid
+    second = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    assert second.returncode == 0 and b"already serves" in second.stderr
+    process.terminate()
+    out, err = process.communicate(timeout=10)
+    assert process.returncode == 0 and out == b"" and b"serves" in err and b"stopping" in err
