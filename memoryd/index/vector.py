@@ -6,7 +6,7 @@ turned into IndexDamaged here. Search is exact: below 50,000 passages that costs
 
 The engine's own flush syncs some 60 files while it holds the interpreter (24 ms on an idle disk, half a second on a
 busy one). Its write-ahead log alone is enough to bring every write back, so `flush` syncs that, with the interpreter
-free, and leaves the rest to one full flush in 20,000 points and at the end.
+free, and leaves the rest to one full flush in 10,000 points and at the end.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from memoryd.records import Filter, LegHit
 SEARCH_THREADS = 2
 UPSERT_POINTS = 50
 """Points of one engine call, which holds the interpreter for about 3 ms."""
-FULL_FLUSH_POINTS = 20_000
-"""Points written between two full flushes; what an opening after a crash replays in about 0.3 s."""
+FULL_FLUSH_POINTS = 10_000
+"""Points written between two full flushes; what an opening after a crash replays in about a second."""
 DELETE_DOCUMENTS = 500
 PAGE = 1000
 SAMPLE = 32
