@@ -34,9 +34,13 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What was found in one file. `passages` is empty where the bytes are no text; then `problem` says so."""
+    """What was found in one file. `passages` is empty where the bytes are no text; then `problem` says so.
+
+    `said_title` is the title where the caller or the content gave it, '' where it is only made of the file's name.
+    """
 
     title: str
+    said_title: str
     passages: tuple[Passage, ...]
     extractor: str
     encoding: str
@@ -64,7 +68,7 @@ def extract(path: str, data: bytes, *, body_start: int = 0, title: str = "") -> 
     decoded = decode(data)
     if decoded is None:
         problem = "the content is binary, not text"
-        return Extracted(title or readable_name(path), (), "none@1", "binary", problem)
+        return Extracted(title or readable_name(path), title, (), "none@1", "binary", problem)
     base = char_position(decoded, data, body_start) if body_start else 0
     body = decoded.text[base:] if base else decoded.text
     starts = line_starts(body)
@@ -82,7 +86,8 @@ def extract(path: str, data: bytes, *, body_start: int = 0, title: str = "") -> 
         extractor, pieces = "text@1", _of_spans(pack(body, _paragraphs(body, starts)))
     lines_before = len(line_starts(decoded.text[:base])) - 2 if base else 0
     passages = _passages(decoded, base, lines_before, body, starts, list(pieces))
-    return Extracted(title or found or readable_name(path), passages, extractor, decoded.encoding, decoded.problem)
+    said = title or found
+    return Extracted(said or readable_name(path), said, passages, extractor, decoded.encoding, decoded.problem)
 
 
 def embed_text(title: str, heading: tuple[str, ...], text: str) -> str:
@@ -102,17 +107,29 @@ def embed_text(title: str, heading: tuple[str, ...], text: str) -> str:
     return f"{' > '.join(parts)}\n{text}" if parts else text
 
 
-def identify(document_id: str, title: str, passages: Sequence[Passage]) -> tuple[IndexedPassage, ...]:
-    """Passages with their ids: the same text in the same document keeps its id wherever it moves."""
+def identify(document_id: str, said_title: str, passages: Sequence[Passage]) -> tuple[IndexedPassage, ...]:
+    """Passages with their ids: the same text in the same document keeps its id wherever it moves.
+
+    The id is made of the text alone; what is embedded also holds title and headings, but never the file's name, so
+    that a moved or copied file finds its vectors in the cache.
+    """
     seen: Counter[str] = Counter()
     named: list[IndexedPassage] = []
     for passage in passages:
-        embedded = embed_text(title, passage.heading, passage.text)
-        digest = sha256_hex(embedded.encode("utf-8"))
+        digest = sha256_hex(passage.text.encode("utf-8"))
         identity = passage_id(document_id, digest, seen[digest])
         seen[digest] += 1
-        named.append(IndexedPassage(identity, document_id, passage, embedded, digest))
+        embedded = embed_text(said_title, passage.heading, passage.text)
+        named.append(IndexedPassage(identity, document_id, passage, embedded, sha256_hex(embedded.encode("utf-8"))))
     return tuple(named)
+
+
+def embedded_again(title: str, heading: tuple[str, ...], text: str, text_sha256: str) -> str:
+    """The text behind a passage's `text_sha256`, for a document whose title may only be its file's name."""
+    with_title = embed_text(title, heading, text)
+    if sha256_hex(with_title.encode("utf-8")) == text_sha256:
+        return with_title
+    return embed_text("", heading, text)
 
 
 def readable_name(path: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from memoryd.catalog.documents import DocumentRow
 from memoryd.catalog.passages import PassageRow
 from memoryd.errors import IndexMismatch, IndexProblem, StoreError
-from memoryd.extract.passages import embed_text
+from memoryd.extract.passages import embedded_again
 from memoryd.extract.text import slice_text
 from memoryd.index.generations import Generation
 from memoryd.index.lexical import LexicalEntry
@@ -116,7 +116,7 @@ def index_vectors(
     wanted: list[tuple[DocumentRow, PassageRow, str]] = []
     for row, passages in _with_passages(home, rows):
         for passage, text in texts_of(home, row, passages):
-            wanted.append((row, passage, embed_text(row.title, passage.heading, text)))
+            wanted.append((row, passage, embedded_again(row.title, passage.heading, text, passage.text_sha256)))
     vectors = embed(home, {passage.text_sha256: text for _, passage, text in wanted}, stop)
     if vectors is None:
         return False

@@ -198,7 +198,7 @@ def _from_extract(event: DocumentEvent, document: str, found: Extracted) -> Anal
         extractor=found.extractor,
         encoding=found.encoding,
         problem=found.problem,
-        passages=identify(document, found.title, found.passages),
+        passages=identify(document, found.said_title, found.passages),
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memoryd.digest import sha256_hex
 from memoryd.extract.blocks import MAX_CHARS, MAX_WORDS
-from memoryd.extract.passages import Extracted, embed_text, extract, identify, readable_name
+from memoryd.extract.passages import Extracted, embed_text, embedded_again, extract, identify, readable_name
 from memoryd.extract.text import slice_text
 
 
@@ -319,6 +319,9 @@ def test_ids_follow_text_and_occurrence():
     named = identify("d" * 64, "T", found.passages)
     assert len({one.id for one in named}) == len(named) == 3
     assert named[1].text_sha256 == named[2].text_sha256 == sha256_hex(named[1].embed_text.encode())
+    retitled = identify("d" * 64, "Another title", found.passages)
+    assert [one.id for one in retitled] == [one.id for one in named], "ids are made of the text alone"
+    assert retitled[1].text_sha256 != named[1].text_sha256
     assert all(str(uuid.UUID(one.id)) == one.id for one in named)
     edited = extract("a.md", text.replace("word0 ", "changed ").encode())
     again = identify("d" * 64, "T", edited.passages)
@@ -330,6 +333,23 @@ def test_ids_follow_text_and_occurrence():
 def test_golden_passage_ids_of_schema_one():
     """Ids lie in every index: a change here needs another PASSAGE_SCHEMA."""
     found = extract("docs/a.md", b"# Title\n\nOne paragraph.\n")
-    (one,) = identify("0" * 64, found.title, found.passages)
+    (one,) = identify("0" * 64, found.said_title, found.passages)
     assert one.embed_text == "# Title\n\nOne paragraph."
     assert one.id == "0c088541-d4b3-819e-8180-30d5fb736619"
+
+
+@pytest.mark.parametrize(
+    ("path", "data"), [("a.txt", b"plain words"), ("x/readme.md", b"no heading here"), ("a.py", b"x = 1\n")]
+)
+def test_a_moved_file_embeds_nothing_again(path: str, data: bytes):
+    first, moved = extract(path, data), extract(f"elsewhere/other-{path.replace('/', '-')}", data)
+    assert first.title != moved.title
+    assert first.said_title == moved.said_title == ""
+    before, after = (identify(n * 64, found.said_title, found.passages) for n, found in (("a", first), ("b", moved)))
+    assert [one.text_sha256 for one in before] == [one.text_sha256 for one in after]
+
+
+def test_what_was_embedded_is_found_again_by_its_hash():
+    for title, said in (("Release guide", "Release guide"), ("Setup", "")):
+        text = embed_text(said, ("A",), "words")
+        assert embedded_again(title, ("A",), "words", sha256_hex(text.encode())) == text
