@@ -1,6 +1,7 @@
 """What can a person or a script do with memoryd from a shell?
 
-Every command takes `--json`. Commands that need the daemon start it; `check`, `rebuild` and `doctor` also work without.
+Every command takes `--json` (`serve` reports in JSON by itself).
+Commands that need the daemon start it; `check`, `rebuild` and `doctor` also work without.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import select
 import time
 
-from memoryd.errors import DaemonUnavailable, WireMismatch
+from memoryd.client import ToldError
 from memoryd.runtime import RuntimePaths
 from memproxy.launch import Host, Launcher, NotSent
 
@@ -30,9 +30,10 @@ class Patient(Host):
 
 
 def ensure_daemon(paths: RuntimePaths) -> None:
-    """Find or start the home's daemon. Raises DaemonUnavailable, WireMismatch."""
+    """Find or start the home's daemon. Raises ToldError with the code that the start failed with."""
     try:
         Launcher(paths, None, Patient()).daemon().close()
     except NotSent as error:
-        kind = WireMismatch if error.data["code"] == "wire-mismatch" else DaemonUnavailable
-        raise kind(error.reason, next_step=error.data.get("next_step")) from error
+        told = {"message": f"{error.reason[:1].upper()}{error.reason[1:]}.", **error.data}
+        told.setdefault("next_step", f"Run `memoryd --home {paths.home} doctor`.")
+        raise ToldError(told) from error
