@@ -15,7 +15,6 @@
         ScopeRequired           scope-required
       ConfigError             config-error
         ConfigKeyUnknown        config-key-unknown
-        ConfigChanged           config-changed
       HomeError               home-error
         HomeBusy                home-busy
         HomeOpening             home-opening
@@ -148,11 +147,6 @@ class ConfigError(MemorydError):
 
 class ConfigKeyUnknown(ConfigError):
     code = "config-key-unknown"
-
-
-class ConfigChanged(ConfigError):
-    code = "config-changed"
-    default_next_step = "Restart the daemon (`memoryd stop`, then any command) so that it runs on the new file."
 
 
 class HomeError(MemorydError):
