@@ -92,6 +92,13 @@ class Memories:
         row = self._db.row(f"{_SELECT} WHERE d.document_id = ?", (document_id,))
         return None if row is None else _memory(row)
 
+    def of_documents(self, document_ids: Sequence[str]) -> dict[str, MemoryRow]:
+        """As `by_document` for several; a document that is no memory is left out."""
+        found = self._db.rows(
+            f"{_SELECT} WHERE d.document_id IN (SELECT value FROM json_each(?))", (json.dumps(list(document_ids)),)
+        )
+        return {row.document_id: row for row in map(_memory, found)}
+
     def by_key(self, scope: str, key: str) -> list[MemoryRow]:
         """The memories under a key of one scope: those in force first, then the newest revision first."""
         where = "m.scope = :scope AND m.key = :key"

@@ -85,6 +85,14 @@ class Passages:
             found[row.document_id].append(row)
         return found
 
+    def firsts(self, document_ids: Sequence[str]) -> dict[str, PassageRow]:
+        """The first passage of each of these documents, by document; one without any is left out."""
+        found = self._db.rows(
+            f"{_SELECT} WHERE d.document_id IN (SELECT value FROM json_each(?)) AND p.ordinal = 0",
+            (json.dumps(list(document_ids)),),
+        )
+        return {row.document_id: row for row in map(_passage, found)}
+
     def get_many(self, ids: Sequence[str]) -> dict[str, PassageRow]:
         """The passages of these ids; unknown ids are left out."""
         found = self._db.rows(f"{_SELECT} WHERE p.id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.catalog.passages import PassageRow
-from memoryd.errors import StoreError
+from memoryd.errors import ContentDamaged, MemorydError
 from memoryd.extract.text import slice_text
 from memoryd.operations import indexing
 from memoryd.operations.home import Home
@@ -44,11 +45,11 @@ def ranked(home: Home, query: str, mode: Mode, wanted: Filter, limit: int) -> tu
 def near(home: Home, text: str, scopes: tuple[str, ...], *, limit: int) -> list[dict[str, Any]]:
     """Memories in force that rank highest for a text: id, title, type, relevance, cosine where it is known."""
     outcome, _ = ranked(home, text, "hybrid", Filter(scopes=scopes, kinds=("memory",)), limit)
-    rows = home.documents.get_many([hit.document_id for hit in outcome.hits])
+    memories = home.memories.of_documents([hit.document_id for hit in outcome.hits])
     found = []
     for hit in outcome.hits:
-        memory = home.memories.by_document(hit.document_id)
-        if memory is None or hit.document_id not in rows:
+        memory = memories.get(hit.document_id)
+        if memory is None:
             continue
         found.append(
             {
@@ -62,40 +63,86 @@ def near(home: Home, text: str, scopes: tuple[str, ...], *, limit: int) -> list[
     return found
 
 
-def hits(home: Home, query: str, fused: Sequence[Fused], *, explain: bool) -> list[dict[str, Any]]:
-    """Answer entries for ranked documents; excerpts share the token budget. Vanished ones are left out."""
+@dataclass(slots=True)
+class Shown:
+    """Answer entries, best first; `lost` says as `index.degraded` does which contents could not be read."""
+
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    lost: list[dict[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    hit: Fused
+    row: DocumentRow
+    passage: PassageRow
+    text: str
+
+
+def hits(home: Home, query: str, fused: Sequence[Fused], limit: int, *, explain: bool = False) -> Shown:
+    """Entries for the first `limit` of the ranked documents that can be shown; excerpts share the token budget.
+
+    Those beyond take the place of documents that vanished meanwhile (without a word) or cannot be read.
+    """
+    shown = Shown()
+    found: list[_Found] = []
+    at = 0
+    while len(found) < limit and at < len(fused):
+        part = fused[at : at + limit - len(found)]
+        at += len(part)
+        found += _read(home, part, shown.lost)
+    excerpts = cut_excerpts(query, [one.text for one in found], tokens=home.config.search.excerpt_tokens)
+    vault = [one.row.document_id for one in found if one.row.source == VAULT_SOURCE]
+    memories = home.memories.of_documents(vault) if vault else {}
+    for one, excerpt in zip(found, excerpts, strict=True):
+        entry = _entry(one, excerpt)
+        memory = memories.get(one.row.document_id)
+        if memory is not None:
+            entry |= memory_facts(memory.fields)
+        if one.row.problem:
+            entry["problem"] = one.row.problem
+        if explain:
+            entry["explain"] = {"ranks": one.hit.ranks, "scores": one.hit.scores, "fused": one.hit.score}
+        shown.entries.append(entry)
+    return shown
+
+
+def _read(home: Home, fused: Sequence[Fused], lost: list[dict[str, str]]) -> list[_Found]:
+    """The passages to show with their verified text; what cannot be read joins `lost` and the home's notices."""
     rows = home.documents.get_many([hit.document_id for hit in fused])
-    passages = home.passages.of_documents(list(rows))
-    found: list[tuple[Fused, DocumentRow, PassageRow, str]] = []
-    for hit in fused:
-        row = rows.get(hit.document_id)
-        passage = _passage(passages.get(hit.document_id, []), hit.passage_id)
-        if row is None or row.address is None or passage is None:
-            continue
-        try:
-            data = home.store.read_range(row.address, passage.start, passage.end)
-        except StoreError as error:
-            home.notices[row.address] = error.message
-            continue
-        found.append((hit, row, passage, slice_text(data, 0, len(data), row.encoding)))
-    texts = [text for *_, text in found]
-    excerpts = cut_excerpts(query, texts, tokens=home.config.search.excerpt_tokens)
-    return [
-        _hit(home, hit, row, passage, excerpt, explain)
-        for (hit, row, passage, _), excerpt in zip(found, excerpts, strict=True)
+    passages = _passages(home, fused)
+    named = [
+        (hit, row, row.address, passages[hit.document_id])
+        for hit in fused
+        if (row := rows.get(hit.document_id)) is not None and row.address is not None
+        if hit.document_id in passages
     ]
+    texts = home.store.read_ranges([(address, passage.start, passage.end) for _, _, address, passage in named])
+    found = []
+    for (hit, row, address, passage), data in zip(named, texts, strict=True):
+        if isinstance(data, MemorydError):
+            home.notices[address] = data.message
+            lost.append(_loss(row, address, data))
+        else:
+            found.append(_Found(hit, row, passage, slice_text(data, 0, len(data), row.encoding)))
+    return found
 
 
-def _passage(passages: Sequence[PassageRow], wanted: str) -> PassageRow | None:
-    for passage in passages:
-        if passage.id == wanted:
-            return passage
-    return passages[0] if passages else None
+def _loss(row: DocumentRow, address: str, error: MemorydError) -> dict[str, str]:
+    message = f"{source_of(row)} is left out, its content {address} cannot be read: {error.message}"
+    return reason("content", ContentDamaged(message))
 
 
-def _hit(
-    home: Home, hit: Fused, row: DocumentRow, passage: PassageRow, excerpt: Excerpt, explain: bool
-) -> dict[str, Any]:
+def _passages(home: Home, fused: Sequence[Fused]) -> dict[str, PassageRow]:
+    """The passage to show of each document: the one that was found, else (none, or since gone) the first one."""
+    known = home.passages.get_many([hit.passage_id for hit in fused if hit.passage_id])
+    chosen = {hit.document_id: known[hit.passage_id] for hit in fused if hit.passage_id in known}
+    rest = [hit.document_id for hit in fused if hit.document_id not in chosen]
+    return {**chosen, **home.passages.firsts(rest)} if rest else chosen
+
+
+def _entry(one: _Found, excerpt: Excerpt) -> dict[str, Any]:
+    row, passage = one.row, one.passage
     at = locate(excerpt, start=passage.start, line_start=passage.line_start, encoding=row.encoding)
     shown: dict[str, Any] = {
         "id": row.document_id,
@@ -104,7 +151,7 @@ def _hit(
         "address": row.address,
         "bytes": [at.start, at.end],
         "lines": [at.line_start, at.line_end],
-        "relevance": hit.relevance,
+        "relevance": one.hit.relevance,
         "context": " > ".join(passage.heading),
         "status": row.status,
         "scope": row.scope,
@@ -115,13 +162,6 @@ def _hit(
     }
     if passage.symbol:
         shown["symbol"] = passage.symbol
-    memory = home.memories.by_document(row.document_id) if row.source == VAULT_SOURCE else None
-    if memory is not None:
-        shown |= memory_facts(memory.fields)
-    if row.problem:
-        shown["problem"] = row.problem
-    if explain:
-        shown["explain"] = {"ranks": hit.ranks, "scores": hit.scores, "fused": hit.score}
     return shown
 
 

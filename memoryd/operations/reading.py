@@ -13,7 +13,7 @@ from memoryd.errors import InvalidInput
 from memoryd.operations import answers, callers
 from memoryd.operations.entries import get
 from memoryd.operations.home import Caller, Home
-from memoryd.records import Filter
+from memoryd.records import VAULT_SOURCE, Filter
 from memoryd.search.fusion import fuse
 from memoryd.search.pipeline import Mode, Ranked
 
@@ -25,7 +25,7 @@ QUERY_LIMIT = 10_000
 BRIEF_TOKENS = 800
 BRIEF_HITS = 12
 SPARE = 8
-"""Documents ranked beyond those shown, for suggestions and in place of ones that vanished meanwhile."""
+"""Documents ranked beyond those shown: for suggestions, and in place of ones that vanished or cannot be read."""
 
 
 def search(
@@ -52,16 +52,17 @@ def search(
         scopes=callers.readable(home, caller, scope),
         kinds=tuple(kinds or ()),
         types=tuple(types or ()),
-        path_prefix=checked_prefix(path_prefix),
+        path_prefix=checked_prefix(home, path_prefix),
     )
     began = time.perf_counter()
     outcome, index = answers.ranked(home, text, mode, wanted, max_results + SPARE)
-    shown = outcome.hits[:max_results]
-    memories = answers.hits(home, text, shown, explain=explain)
+    shown = answers.hits(home, text, outcome.hits, max_results, explain=explain)
+    memories = shown.entries
+    index["degraded"] += shown.lost
     home.recalled.extend(one["fact"] for one in memories if "fact" in one)
     answer: dict[str, Any] = {
         "memories": memories,
-        "summary": _summary(memories, outcome.total, mode),
+        "summary": _summary(memories, outcome.total, mode, index),
         "suggestions": _suggestions(home, outcome, max_results, mode, wanted),
         "index": index,
         "mode": mode,
@@ -76,18 +77,37 @@ def search(
     return answer
 
 
-def checked_prefix(prefix: str | None) -> str | None:
-    """`label/` or `label/folder/`; a missing last slash is added."""
+def checked_prefix(home: Home, prefix: str | None) -> str | None:
+    """`label/` or `label/folder/`; a missing last slash is added. Raises InvalidInput for a label nobody knows."""
     if prefix is None or not prefix.strip("/ "):
         return None
-    return prefix.strip().strip("/") + "/"
+    whole = prefix.strip().strip("/") + "/"
+    label = whole.partition("/")[0]
+    known = {VAULT_SOURCE, *(corpus.label for corpus in home.config.corpora)}
+    if label not in known and label not in (known := known | set(home.documents.sources())):
+        names = ", ".join(f"`{one}/`" for one in sorted(known))
+        message = f"`path_prefix` begins with {label[:80]!r}, which is no known source; known are {names}."
+        raise InvalidInput(message, parameter="path_prefix", known=sorted(known))
+    return whole
 
 
-def _summary(memories: list[dict[str, Any]], total: int, mode: str) -> str:
+def _summary(memories: list[dict[str, Any]], total: int, mode: str, index: dict[str, Any]) -> str:
+    gap = _gap(index)
+    if not memories and gap:
+        return f"Nothing found, but the search was not complete: {gap}. Do not take it for a no."
     if not memories:
         return "Nothing found. Try other words, another mode, or a wider scope."
     kinds = ", ".join(sorted({m["kind"] for m in memories}))
-    return f"{len(memories)} of {total} candidates shown ({kinds}), best first, {mode} search."
+    said = f"{len(memories)} of {total} candidates shown ({kinds}), best first, {mode} search."
+    return f"{said} Not complete: {gap}." if gap else said
+
+
+def _gap(index: dict[str, Any]) -> str:
+    """What kept an answer from being complete, in a few words; '' for nothing."""
+    parts = [f"{one['leg']}: {one['message'].rstrip('.')}" for one in index["degraded"]]
+    if index["pending"]:
+        parts.append(f"{index['pending']} documents are not indexed yet")
+    return "; ".join(parts)
 
 
 def _suggestions(home: Home, outcome: Ranked, shown: int, mode: Mode, wanted: Filter) -> list[str]:
@@ -130,9 +150,10 @@ def recall(home: Home, caller: Caller, *, task: str, scope: str | None = None) -
     if not task.strip():
         raise InvalidInput("`task` is blank.", parameter="task")
     scopes = callers.readable(home, caller, scope)
-    outcome, index = answers.ranked(home, task[:QUERY_LIMIT], "hybrid", Filter(scopes=scopes), BRIEF_HITS)
-    best = answers.hits(home, task, outcome.hits, explain=False)
-    shown, used = _within(best, BRIEF_TOKENS)
+    outcome, index = answers.ranked(home, task[:QUERY_LIMIT], "hybrid", Filter(scopes=scopes), BRIEF_HITS + SPARE)
+    best = answers.hits(home, task[:QUERY_LIMIT], outcome.hits, BRIEF_HITS)
+    index["degraded"] += best.lost
+    shown, used = _within(best.entries, BRIEF_TOKENS)
     home.recalled.extend(one["fact"] for one in shown if "fact" in one)
     fresh: list[dict[str, Any]] = []
     have = {one["id"] for one in shown}
@@ -146,7 +167,8 @@ def recall(home: Home, caller: Caller, *, task: str, scope: str | None = None) -
         used += cost
         fresh.append(line)
     summary = f"{len(shown)} for this task, {len(fresh)} more recent in {', '.join(scopes)}; about {used} tokens."
-    return {"task_memories": shown, "recent": fresh, "summary": summary, "index": index, "next": _brief_next(shown)}
+    following = _brief_next(shown, index)
+    return {"task_memories": shown, "recent": fresh, "summary": summary, "index": index, "next": following}
 
 
 def _within(entries: list[dict[str, Any]], tokens: int) -> tuple[list[dict[str, Any]], int]:
@@ -161,7 +183,12 @@ def _within(entries: list[dict[str, Any]], tokens: int) -> tuple[list[dict[str, 
     return kept, used
 
 
-def _brief_next(shown: list[dict[str, Any]]) -> str:
+def _brief_next(shown: list[dict[str, Any]], index: dict[str, Any]) -> str:
+    gap = _gap(index)
+    if gap and not shown:
+        return f"Nothing found, but not all could be searched: {gap}. Search again; add what you learn with memory_add."
+    if gap:
+        return f"This brief is not complete: {gap}. Search again before you take it for all there is."
     if not shown:
         return "Nothing is remembered for this task yet: add what you decide and learn with memory_add."
     return "Search before you re-derive anything; read a whole entry with memory_get."

@@ -27,6 +27,7 @@ from memoryd.errors import (
     DiskFull,
     FormatDamaged,
     HomeError,
+    MemorydError,
     NotFound,
     PackDamaged,
     StoreError,
@@ -169,7 +170,7 @@ class ChunkStore:
     def read(self, address: str) -> bytes:
         """The whole content, verified. Raises NotFound, ContentDamaged, BadAddress."""
         digits = _full(address)
-        manifest, places = self._layout(digits)
+        manifest, places = self._layout(digits, self.chunk_places([bytes.fromhex(digits)]))
         data = self._chunks(digits, manifest.chunks, places)
         if len(manifest.chunks) != 1 and sha256_hex(data) != digits:
             raise _damaged(digits, "its chunks do not make up the content")
@@ -181,7 +182,22 @@ class ChunkStore:
         Raises NotFound, ContentDamaged, BadAddress.
         """
         digits = _full(address)
-        manifest, places = self._layout(digits)
+        return self._range(digits, start, end, self.chunk_places([bytes.fromhex(digits)]))
+
+    def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[bytes | MemorydError]:
+        """As `read_range` for several (address, start, end), with one look-up; what cannot be read gives its error."""
+        digits = [_full(address) for address, _start, _end in wanted]
+        places = self.chunk_places([bytes.fromhex(one) for one in dict.fromkeys(digits)])
+        found: list[bytes | MemorydError] = []
+        for one, (_address, start, end) in zip(digits, wanted, strict=True):
+            try:
+                found.append(self._range(one, start, end, places))
+            except (NotFound, StoreError) as error:
+                found.append(error)
+        return found
+
+    def _range(self, digits: str, start: int, end: int, known: dict[bytes, list[Place]]) -> bytes:
+        manifest, places = self._layout(digits, known)
         start, end = max(0, start), min(end, manifest.size)
         if start >= end:
             return b""
@@ -256,13 +272,12 @@ class ChunkStore:
         """Every known copy of these contents' manifests."""
         return self._keeper.ask(lambda index: index.manifests(addresses))
 
-    def _layout(self, digits: str) -> tuple[Manifest, dict[bytes, list[Place]]]:
-        """The chunks of a content, and the places of those that were looked up on the way.
+    def _layout(self, digits: str, places: dict[bytes, list[Place]]) -> tuple[Manifest, dict[bytes, list[Place]]]:
+        """The chunks of a content, and the places of those that were looked up; `places` covers its own address.
 
         Raises NotFound, ContentDamaged.
         """
         digest = bytes.fromhex(digits)
-        places = self.chunk_places([digest])
         for place in places.get(digest, ()):
             if place.whole:
                 return whole(digest, place.size), places
