@@ -1,22 +1,30 @@
 """What did people change in the vault by hand, and how does the catalog follow?
 
 Interrupted writes are settled first. Then the working tree is compared with what was last seen (by file status first,
-by bytes where that differs). A vault that cannot be read, or is suddenly empty, removes nothing: absence is not
-deletion.
+by bytes where that differs). Absence is not deletion: a vault that cannot be read, or whose working tree lost most of
+its files at once while HEAD still holds them, is taken for not mounted, and nothing is removed until the files are back
+or git has the deletion.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from memoryd.catalog.documents import DocumentRow
 from memoryd.catalog.state import Intent
-from memoryd.errors import DiskFull, NotFound, VaultError
+from memoryd.errors import DiskFull, NotFound, StoreError, VaultError
 from memoryd.operations.fresh import differs, take_files, vault_seen
 from memoryd.operations.home import Home
 from memoryd.records import VAULT_SOURCE, shown_path
 
 VAULT_COMMIT = "vault_commit"
+VAULT_ABSENT = "vault_absent"
+"""Catalog meta: `1` while the working tree is taken for not mounted; it outlives restarts and later writes."""
+FEW = 2
+"""So many files may vanish at once and are believed to be deleted by hand."""
+TREE_BATCH = 500
 INTENTS_NOTICE = "vault/interrupted"
 
 
@@ -24,9 +32,14 @@ def reconcile_vault(home: Home) -> dict[str, Any]:
     """Follow the working tree once; returns counts `added`, `changed`, `removed`, the `head`, and `problem`."""
     intents = settle_intents(home, patience=0.0)
     with home.vault_lane:
-        changed, gone, problem = _differences(home)
         head = home.vault.head() or ""
-    counts = take_files(home, changed, gone)
+        changed, gone, problem = _differences(home, head)
+    try:
+        counts = take_files(home, changed, gone)
+    except StoreError:
+        for path in changed:
+            home.vault_seen.pop(path, None)  # looked at, but not taken in: the next poll looks again
+        raise
     if home.catalog.meta(VAULT_COMMIT) != head:
         with home.catalog.write() as tx:
             home.catalog.set_meta(tx, VAULT_COMMIT, head)
@@ -64,19 +77,28 @@ def _settle(home: Home, intents: list[Intent], patience: float | None, done: dic
         done[home.vault.settle(intent.path, intent.sha256)] += 1
 
 
-def _differences(home: Home) -> tuple[list[bytes], list[bytes], str | None]:
-    """Paths whose file is new or other than known, paths that are gone, and why nothing was compared."""
+def _differences(home: Home, head: str) -> tuple[list[bytes], list[bytes], str | None]:
+    """Paths whose file is new or other than known, paths that are gone, and why nothing is removed."""
     try:
         listing = home.vault.listing()
     except VaultError as error:
         return [], [], _refuse(home, error.message)
     unsettled = {intent.path for intent in home.state.intents.all()}
     if listing == home.vault_seen and len(listing) == home.documents.live_count(VAULT_SOURCE):
+        _note_absence(home, None)
         return [], [], None
     known = {row.path: row for row in home.documents.current(VAULT_SOURCE)}
-    if not listing and known:
-        return [], [], _refuse(home, f"The vault {home.vault.path} is suddenly empty; nothing was removed.")
-    home.notices.pop("vault", None)
+    missing = [path for path in known if path not in listing and path not in unsettled]
+    problem = _not_mounted(home, head, missing, known, listing) if missing else None
+    _note_absence(home, problem)
+    changed = _changed(home, listing, known, unsettled)
+    return changed, [] if problem else missing, problem
+
+
+def _changed(
+    home: Home, listing: Mapping[bytes, object], known: Mapping[bytes, DocumentRow], unsettled: Collection[bytes]
+) -> list[bytes]:
+    """Paths whose file is new or other than known; what was looked at is noted as seen."""
     changed: list[bytes] = []
     settled = dict(listing)
     for path, status in listing.items():
@@ -94,7 +116,51 @@ def _differences(home: Home) -> tuple[list[bytes], list[bytes], str | None]:
                 changed.append(path)
     home.vault_seen.clear()
     home.vault_seen.update(settled)
-    return changed, [path for path in known if path not in listing and path not in unsettled], None
+    return changed
+
+
+def _not_mounted(
+    home: Home, head: str, missing: Sequence[bytes], known: Collection[bytes], listing: Collection[bytes]
+) -> str | None:
+    """Why the missing files are taken for absent rather than deleted; None: a person deleted them."""
+    held = _held(home, head, missing)
+    if not held:  # git has the deletion; without a commit since the last look nobody told it to git
+        unsaid = not listing and head == home.catalog.meta(VAULT_COMMIT)
+        return _absence(home, missing, listing) if unsaid else None
+    emptied = not any(path in listing for path in (home.vault_seen or known)) and (len(held) > 1 or not listing)
+    most = len(held) > FEW and 2 * len(held) >= len(known)
+    if emptied or most or home.catalog.meta(VAULT_ABSENT):
+        return _absence(home, held, listing)
+    return None
+
+
+def _held(home: Home, head: str, paths: Sequence[bytes]) -> list[bytes]:
+    """Those of the paths that HEAD holds; all of them where there is no commit."""
+    if not head:
+        return list(paths)
+    held: list[bytes] = []
+    for start in range(0, len(paths), TREE_BATCH):
+        entries = home.vault.git.tree_entries(head, paths[start : start + TREE_BATCH])
+        held += [path for path, blob in entries.items() if blob is not None]
+    return held
+
+
+def _absence(home: Home, paths: Sequence[bytes], listing: Collection[bytes]) -> str:
+    what = f"lacks {len(paths)} files, first {shown_path(min(paths))}" if listing else "is suddenly empty"
+    step = "Mount or restore it (`git checkout -- .`), or commit the deletion with git."
+    return f"The vault {home.vault.path} {what}; nothing was removed. {step}"
+
+
+def _note_absence(home: Home, problem: str | None) -> None:
+    """Keep in mind, beyond a restart, that files are absent; or that they are not."""
+    mark = "1" if problem else ""
+    if (home.catalog.meta(VAULT_ABSENT) or "") != mark:
+        with home.catalog.write() as tx:
+            home.catalog.set_meta(tx, VAULT_ABSENT, mark)
+    if problem:
+        _refuse(home, problem)
+    else:
+        home.notices.pop("vault", None)
 
 
 def _refuse(home: Home, problem: str) -> str:

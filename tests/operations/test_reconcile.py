@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 
+import pytest
+
+from memoryd.errors import DiskFull
+from memoryd.files import Files
 from memoryd.operations import gateway, reading
 from memoryd.operations.health import status
 from memoryd.operations.reconcile import reconcile_vault
@@ -74,6 +79,87 @@ def test_case_25_a_vault_that_is_suddenly_empty_removes_nothing(home, project):
         shutil.move(str(child), home.vault.path / child.name)
     assert reconcile_vault(home)["problem"] is None
     assert not any("empty" in notice for notice in status(home, caller)["notices"])
+
+
+def hide(home, folder):
+    """Move every file of the working tree away, as an unmount would; .git stays."""
+    folder.mkdir(exist_ok=True)
+    for child in home.vault.path.iterdir():
+        if child.name != ".git":
+            shutil.move(str(child), folder / child.name)
+
+
+def test_a_write_into_an_emptied_working_tree_loses_nothing(root, tmp_path, nobody):
+    """case 25: the listing is not empty any more after a write, and the other files are still only absent."""
+    hidden = tmp_path / "hidden"
+    with opened(root) as home:
+        old = [add(home, nobody, f"Fact {n}.", scope="global")["id"] for n in range(3)]
+        reconcile_vault(home)
+        hide(home, hidden)
+        new = [add(home, nobody, "Written before the first look.", scope="global")["id"]]
+        assert reconcile_vault(home)["removed"] == 0
+        new += [add(home, nobody, f"Later fact {n}.", scope="global")["id"] for n in range(5)]
+        report = reconcile_vault(home)
+        assert report["removed"] == 0
+        assert "lacks 3 files" in report["problem"]
+    with opened(root) as home:
+        assert any("lacks 3 files" in notice for notice in status(home, nobody)["notices"])
+        assert all(home.memories.get(one) is not None for one in old + new)
+        git("checkout", "-q", "--", ".", cwd=home.vault.path)
+        assert reconcile_vault(home)["problem"] is None
+        assert status(home, nobody)["notices"] == []
+        assert home.memories.counts(None) == {"in_force": 9}
+
+
+def test_most_files_deleted_at_once_are_gone_when_git_has_the_deletion(home, nobody):
+    paths = [add(home, nobody, f"Fact {n}.", scope="global")["path"] for n in range(5)]
+    reconcile_vault(home)
+    for path in paths[:3]:
+        (home.vault.path / path).unlink()
+    assert (reconcile_vault(home)["removed"], home.memories.counts(None)) == (0, {"in_force": 5})
+    git("commit", "-q", "-a", "-m", "Deleted on purpose", cwd=home.vault.path)
+    report = reconcile_vault(home)
+    assert (report["removed"], report["problem"]) == (3, None)
+    assert home.memories.counts(None) == {"in_force": 2}
+
+
+def test_a_vault_emptied_by_a_commit_is_empty(home, nobody):
+    for n in range(3):
+        add(home, nobody, f"Fact {n}.", scope="global")
+    reconcile_vault(home)
+    git("rm", "-q", "-r", ".", cwd=home.vault.path)
+    git("commit", "-q", "-m", "All of it", cwd=home.vault.path)
+    assert reconcile_vault(home)["removed"] == 3
+
+
+def test_a_few_files_deleted_by_hand_are_gone(home, nobody):
+    """case 24: of a handful, and of many."""
+    paths = [add(home, nobody, f"Fact {n}.", scope="global")["path"] for n in range(9)]
+    reconcile_vault(home)
+    for path in paths[:2]:
+        (home.vault.path / path).unlink()
+    assert reconcile_vault(home)["removed"] == 2
+    for path in paths[2:5]:
+        (home.vault.path / path).unlink()
+    assert reconcile_vault(home)["removed"] == 3
+
+
+def test_an_edit_that_met_a_full_disk_is_taken_in_later(root, nobody):
+    files = Files(lambda point: None)
+    with opened(root, files=files) as home:
+        a = add(home, nobody, "Forty jobs.", scope="global")
+        file = home.vault.path / a["path"]
+        file.write_text(file.read_text().replace("Forty", "Fifty"))
+
+        def full(point):
+            if point == "pack.write":
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        files.fault = full
+        with pytest.raises(DiskFull):
+            reconcile_vault(home)
+        files.fault = lambda point: None
+        assert reconcile_vault(home)["changed"] == 1
 
 
 def test_h28_a_faulty_file_is_named_with_its_line_and_stays_findable(home, project):
