@@ -57,8 +57,9 @@ def _content(data: bytes, offset: int, limit: int | None) -> dict[str, Any]:
         )
     start = max(min(offset, len(data)), found.skip)
     start, end = whole_characters(data, start, min(limit or GET_BYTES, GET_BYTES), found.encoding)
+    half = (end - start) % 2 if found.encoding.startswith("utf-16") else 0  # a last byte that is half a character
     return {
-        "content": slice_text(data, start, end, found.encoding),
+        "content": slice_text(data, start, end - half, found.encoding),
         "bytes": [start, end],
         "size": len(data),
         "next": f"Call again with offset {end} for the rest." if end < len(data) else "This is the end.",
@@ -73,8 +74,6 @@ def whole_characters(data: bytes, start: int, length: int, encoding: str) -> tup
     while end <= start < len(data):
         end = _boundary(data, min(start + length + step, len(data)), encoding)
         step += 1
-    if encoding.startswith("utf-16") and len(data) - end < 2:
-        end = len(data) if end >= len(data) - 1 and start < len(data) - 1 else end
     return start, end
 
 
@@ -84,8 +83,9 @@ def _boundary(data: bytes, at: int, encoding: str) -> int:
         return len(data)
     if encoding.startswith("utf-16"):
         at &= ~1
-        high = data[at + 1 if encoding.endswith("le") else at] if at + 1 < len(data) else 0
-        return at - 2 if 0xDC <= high < 0xE0 and at >= 4 else at
+        upper = 1 if encoding.endswith("le") else 0
+        paired = 2 <= at < len(data) - 1 and data[at + upper] >> 2 == 0x37 and data[at - 2 + upper] >> 2 == 0x36
+        return at - 2 if paired else at
     if encoding == "utf-8":
         back = at
         while back > 0 and at - back < 3 and data[back] & 0xC0 == 0x80:

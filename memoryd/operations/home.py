@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,14 +107,13 @@ class Home:
 
     def close(self) -> None:
         """Close everything in reverse order of opening; safe to call once, whatever failed before."""
-        self.host.close()
-        self.count_recalls()
-        if self.generation is not None:
-            self.generation.close()
-        self.cache.close()
-        self.state.close()
-        self.catalog.close()
-        self.store.close()
+        with ExitStack() as parts:  # each is closed, last first, even where another one fails
+            for part in (self.store, self.catalog, self.state, self.cache):
+                parts.callback(part.close)
+            if self.generation is not None:
+                parts.callback(self.generation.close)
+            parts.callback(self.count_recalls)
+            parts.callback(self.host.close)
 
 
 def open_home(
