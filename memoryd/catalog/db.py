@@ -6,6 +6,7 @@ it is renamed to `<name>.damaged-N`, and a new one is made in its place.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -26,6 +27,7 @@ _CHECK_LIMIT = 16 << 20
 """A file up to this size is checked at every start, a larger one only when it was not closed."""
 _BUSY_MS = 5000
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_log = logging.getLogger(__name__)
 _REFUSED = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY}
 
 
@@ -92,11 +94,11 @@ class Database:
             self._owner = threading.get_ident()
             try:
                 yield from self._transaction(durable)
-                self._bound_log()
             except sqlite3.Error as error:
                 self._raise(error)
             finally:
                 self._owner = None
+            self._bound_log()
 
     def _transaction(self, durable: bool) -> Iterator[sqlite3.Connection]:
         level = self._synchronous if durable else "NORMAL"
@@ -247,10 +249,18 @@ class Database:
         return reader
 
     def _bound_log(self) -> None:
-        """SQLite's own checkpoints starve under readers that overlap; past the limit, wait a moment for them."""
-        with suppress(OSError):
+        """SQLite's own checkpoints starve under readers that overlap; past the limit, wait a moment for them.
+
+        The transaction is committed by now: what fails here (a full disk) is not its failure, and is tried again after
+        the next one.
+        """
+        try:
             if beside(self.path, "-wal").stat().st_size > self._log_limit:
                 self._empty_log(250)
+        except (OSError, sqlite3.Error) as error:
+            if isinstance(error, sqlite3.Error):
+                self._explained(error)  # damage and I/O errors are kept in mind
+            _log.warning("the log of %s could not be emptied: %s", self.path, error)
 
     def _empty_log(self, wait_ms: int) -> bool:
         self._writer.execute(f"PRAGMA busy_timeout={wait_ms}")

@@ -235,15 +235,6 @@ class ChunkIndex:
                     found.setdefault(row[0], []).append(place)
         return found
 
-    def contents_between(self, low: bytes, high: bytes, limit: int) -> list[bytes]:
-        """Up to `limit` distinct content addresses from `low` to `high`, both included."""
-        query = (
-            "SELECT sha256 FROM chunks WHERE sha256 BETWEEN ?1 AND ?2 AND whole "
-            "UNION SELECT address FROM manifests WHERE address BETWEEN ?1 AND ?2 LIMIT ?3"
-        )
-        with self._reading() as connection:
-            return [row[0] for row in connection.execute(query, (low, high, limit))]
-
     def record_frames(self, after_seq: int) -> list[RecordFrame]:
         """Frames that hold a record newer than `after_seq`, by their first sequence number."""
         query = "SELECT first_seq, last_seq, pack, frame_off FROM records WHERE last_seq > ? ORDER BY first_seq, pack"

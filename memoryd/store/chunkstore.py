@@ -21,7 +21,6 @@ from typing import Any
 from memoryd.config import StoreConfig
 from memoryd.digest import PREFIX, parse_address, sha256_hex
 from memoryd.errors import (
-    AmbiguousAddress,
     BadAddress,
     ContentDamaged,
     DiskFull,
@@ -86,6 +85,8 @@ class ChunkStore:
         self._group: WriteGroup | None = None
         self._encoder = ThreadPoolExecutor(ENCODER_THREADS, thread_name_prefix="memoryd-pack")
         self._keeper = keeper
+        self.damaged: set[str] = set()
+        """Addresses whose stored bytes a read found damaged; adding the same content again heals them."""
         self._last_seq = keeper.ask(lambda index: index.last_seq())
 
     @classmethod
@@ -173,7 +174,7 @@ class ChunkStore:
         manifest, places = self._layout(digits, self.chunk_places([bytes.fromhex(digits)]))
         data = self._chunks(digits, manifest.chunks, places)
         if len(manifest.chunks) != 1 and sha256_hex(data) != digits:
-            raise _damaged(digits, "its chunks do not make up the content")
+            raise self._damage(digits, "its chunks do not make up the content")
         return data
 
     def read_range(self, address: str, start: int, end: int) -> bytes:
@@ -213,22 +214,11 @@ class ChunkStore:
         manifests = self.manifest_places([digest]).get(digest)
         return manifests[0].size if manifests else None
 
-    def resolve(self, text: str) -> str:
-        """The full address that `text` (an address, or at least 8 digits of one) names.
+    def records(self, after_seq: int = 0, *, lost: list[str] | None = None) -> Iterator[StoredRecord]:
+        """Every record newer than `after_seq`, by sequence number.
 
-        Raises NotFound, AmbiguousAddress, BadAddress.
+        Records in a damaged frame are passed over where `lost` takes a sentence on them; else raises ContentDamaged.
         """
-        digits, _is_full = parse_address(text)
-        low, high = bytes.fromhex(digits.ljust(64, "0")), bytes.fromhex(digits.ljust(64, "f"))
-        found = self._keeper.ask(lambda index: index.contents_between(low, high, 2))
-        if not found:
-            raise NotFound(f"No content has the address {PREFIX}{digits}.")
-        if len(found) > 1:
-            raise AmbiguousAddress(f"More than one content has an address that starts with {PREFIX}{digits}.")
-        return PREFIX + found[0].hex()
-
-    def records(self, after_seq: int = 0) -> Iterator[StoredRecord]:
-        """Every record newer than `after_seq`, by sequence number. Raises ContentDamaged."""
         waiting: list[tuple[int, int, str, dict[str, Any]]] = []
         last = after_seq
         for order, frame in enumerate([*self._keeper.ask(lambda index: index.record_frames(after_seq)), None]):
@@ -238,15 +228,20 @@ class ChunkStore:
                     yield StoredRecord(kind, seq, data)
                     last = seq
             if frame is not None:
-                for kind, seq, data in self._record_frame(frame):
+                for kind, seq, data in self._record_frame(frame, lost):
                     heapq.heappush(waiting, (seq, order, kind, data))
 
-    def _record_frame(self, at: RecordFrame) -> list[tuple[str, int, dict[str, Any]]]:
+    def _record_frame(self, at: RecordFrame, lost: list[str] | None) -> list[tuple[str, int, dict[str, Any]]]:
         try:
             frame = self._shelf.frame(at.pack, at.frame_off)
             return [(packs.RECORD_NAMES[frame.header.kind], seq, data) for seq, data in records_in(frame)]
         except PackDamaged as error:
-            raise ContentDamaged(f"The records {at.first_seq} to {at.last_seq} are damaged: {error.message}") from error
+            path = self._shelf.path(at.pack)
+            told = f"The records {at.first_seq} to {at.last_seq} in {path} are damaged: {error.message}"
+            if lost is None:
+                raise ContentDamaged(told) from error
+            lost.append(told)
+            return []
 
     def last_seq(self) -> int:
         """The sequence number of the newest record, 0 where there is none."""
@@ -291,7 +286,7 @@ class ChunkStore:
             except PackDamaged as error:
                 reason = error.message
         if reason:
-            raise _damaged(digits, reason)
+            raise self._damage(digits, reason)
         raise NotFound(f"No content has the address {PREFIX}{digits}.")
 
     def _chunks(self, digits: str, wanted: Chunks, places: dict[bytes, list[Place]]) -> bytes:
@@ -309,7 +304,16 @@ class ChunkStore:
                 return self._shelf.frame(place.pack, place.frame_off).checked(digest, place.inner_off, length)
             except PackDamaged as error:
                 reason = error.message
-        raise _damaged(digits, reason)
+        raise self._damage(digits, reason)
+
+    def _damage(self, digits: str, reason: str) -> ContentDamaged:
+        address = PREFIX + digits
+        self.damaged.add(address)
+        return ContentDamaged(f"{address} is stored but damaged: {reason}", address=address)
+
+    def found_sound(self, addresses: set[bytes]) -> None:
+        """Contents (32-byte addresses) that a group stored, or found undamaged on disk."""
+        self.damaged.difference_update([PREFIX + address.hex() for address in addresses])
 
     def rebuild_index(self) -> None:
         """Make the index anew from the packs; the caller holds the store lane. Raises StoreError, DiskFull."""
@@ -336,8 +340,3 @@ def _full(address: str) -> str:
     if not is_full:
         raise BadAddress(f"{address[:100]!r} is only the start of an address.")
     return digits
-
-
-def _damaged(digits: str, reason: str) -> ContentDamaged:
-    address = PREFIX + digits
-    return ContentDamaged(f"{address} is stored but damaged: {reason}", address=address)

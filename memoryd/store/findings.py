@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from memoryd.digest import PREFIX
@@ -17,6 +18,10 @@ from memoryd.store.survey import manifests_in, records_in, rows_of
 
 NAMED_MOST = 50
 READD = "Add the named contents again, or restore the pack from a backup."
+RESCAN = (
+    "Restore the pack from a backup. Without one: vault files are taken in again by themselves. Scan the corpora too; "
+    "only the history in these records is lost."
+)
 REBUILD = "Run `memoryd rebuild`."
 
 
@@ -52,7 +57,7 @@ def _pack_findings(
             for offset in offsets:
                 problem = _frame_problem(file, offset, read_data)
                 if problem is not None:
-                    yield Finding("frame-damaged", where, problem, READD, _lost(index, pack, offset))
+                    yield _damaged_frame(index, records, pack, offset, Finding("frame-damaged", where, problem, READD))
         if offsets:
             yield from _index_findings(index, records, rows_of(shelf, pack), indexed, where)
             yield from _open_manifests(shelf, index, pack, where)
@@ -60,6 +65,14 @@ def _pack_findings(
         yield Finding("pack-damaged", where, error.message, READD, _lost(index, pack, None))
     except FormatUnsupported as error:
         yield Finding("pack-unsupported", where, error.message, error.next_step)
+
+
+def _damaged_frame(index: ChunkIndex, records: set[RecordFrame], pack: bytes, offset: int, finding: Finding) -> Finding:
+    """The finding with what the frame held, as far as the index knows."""
+    held = [[at.first_seq, at.last_seq] for at in records if (at.pack, at.frame_off) == (pack, offset)]
+    if held:
+        return replace(finding, remedy=RESCAN, details={"records": held[0]})
+    return replace(finding, details=_lost(index, pack, offset))
 
 
 def _frames(file: PackFile) -> tuple[list[int], str | None]:

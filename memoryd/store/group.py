@@ -37,6 +37,8 @@ class Known(Protocol):
 
     def manifest_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]: ...
 
+    def found_sound(self, addresses: set[bytes]) -> None: ...
+
 
 @dataclass(slots=True)
 class Waiting:
@@ -86,18 +88,9 @@ class WriteGroup:
         self._seqs: list[int] = []
         self._waiting: list[Waiting] = []
         self._waiting_bytes = 0
-        self._new_bytes = 0
         self._added: set[bytes] = set()
         self._chunks: set[bytes] = set()
         self._intact: dict[tuple[bytes, int], bool] = {}
-
-    @property
-    def pending_bytes(self) -> int:
-        """Raw bytes that the commit will store at most: new chunks, and contents not yet compared with the store.
-
-        A bulk caller commits at 32 MiB.
-        """
-        return self._new_bytes + self._waiting_bytes
 
     def add(self, data: bytes) -> str:
         """The address under which `data` will be readable after the commit. Raises ContentTooLarge, StoreError."""
@@ -157,7 +150,6 @@ class WriteGroup:
     def _keep(self, flags: int, part: bytes | memoryview, digest: bytes) -> None:
         self._put((packs.CHUNK, flags), part, digest)
         self._chunks.add(digest)
-        self._new_bytes += len(part)
 
     def _put(self, key: tuple[int, int], part: bytes | memoryview, digest: bytes) -> None:
         draft = self._drafts[key]
@@ -228,6 +220,7 @@ class WriteGroup:
             self._list(draft, frame_off)
         if self._writer.frames:
             self._seal(self, self._writer, self._rows)
+        self._known.found_sound(self._added)
         return self._seqs
 
     def _list(self, draft: Draft, frame_off: int) -> None:

@@ -41,9 +41,10 @@ class Sealer:
             self.files.write_new(temporary, pieces, owner=OWNER)
             self.files.rename(temporary, target, owner=OWNER)
         except OSError as error:
-            for path in (temporary, target):
-                with contextlib.suppress(OSError):
-                    path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            if target.exists():  # renamed: its sequence numbers are given out again, so it must not come back
+                self.undo(pack)
             raise self.failed(error) from error
 
     def undo(self, pack: bytes) -> None:

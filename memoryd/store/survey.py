@@ -2,6 +2,7 @@
 
 Chunks come from headers and tables without unpacking; manifests and records are unpacked. Where the footer is
 damaged the frames are found by scanning, and a damaged frame is left out, so that damage costs what it hit and no more.
+A damaged frame of records keeps its row, so that its sequence numbers are not given out again and its loss is told.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from memoryd.errors import PackDamaged
 from memoryd.store import pack as packs
 from memoryd.store.chunkindex import PackRows
 from memoryd.store.manifest import Manifest, parse_manifest
+from memoryd.store.pack import TocEntry
 from memoryd.store.shelf import Frame, PackFile, Shelf
 
 
@@ -23,19 +25,32 @@ def rows_of(shelf: Shelf, pack: bytes) -> PackRows:
     with shelf.open(pack) as file:
         try:
             footer = file.footer()
-            offsets = [entry.offset for entry in footer.entries]
+            listed: dict[int, TocEntry | None] = {entry.offset: entry for entry in footer.entries}
             rows = PackRows(pack, file.size, replaces=footer.replaces)
         except PackDamaged:
-            offsets = list(file.scan())
-            if not offsets:
+            listed = dict.fromkeys(file.scan())
+            if not listed:
                 raise
             rows = PackRows(pack, file.size)
-        for offset in offsets:
+        for offset, entry in listed.items():
             try:
                 _add_frame(rows, file, offset)
             except PackDamaged:
-                continue
+                _add_lost(rows, file, offset, entry)
     return rows
+
+
+def _add_lost(rows: PackRows, file: PackFile, offset: int, entry: TocEntry | None) -> None:
+    """Note which records a damaged frame held, as its own header or the footer says."""
+    try:
+        about = entry or file.header(offset)
+    except PackDamaged:
+        return
+    if about.kind in packs.RECORD_NAMES:
+        last = about.seq + about.items - 1
+        rows.records.append((about.seq, offset, last))
+        rows.last_seq = max(rows.last_seq, last)
+    rows.last_seq = max(rows.last_seq, about.seq)
 
 
 def _add_frame(rows: PackRows, file: PackFile, offset: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memoryd.catalog.db import Database, open_catalog, open_or_replace
-from memoryd.errors import DatabaseDamaged, DiskFull, FormatUnsupported, HomeError
+from memoryd.errors import DatabaseDamaged, DiskFull, FormatUnsupported, HomeError, StorePoisoned
 
 ITEMS = ("CREATE TABLE items (id INTEGER PRIMARY KEY, value TEXT NOT NULL);",)
 
@@ -354,6 +354,29 @@ def test_a_full_disk_is_named_and_nothing_is_half_written(items: Database):
         tx.execute("PRAGMA max_page_count=1073741823")
     put(items, "b")
     assert values(items) == ["a", "b"]
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE])
+def test_a_log_that_cannot_be_emptied_does_not_fail_what_was_committed(tmp_path: Path, monkeypatch, caplog, code):
+    """The checkpoint comes after the commit; whoever wrote must not be told that nothing was kept."""
+    items = Database(tmp_path / "items.db", ITEMS, log_limit=0)
+
+    def refuse(_wait_ms: int) -> bool:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = code
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(items, "_empty_log", refuse)
+        put(items, "a")
+    assert values(items) == ["a"]
+    assert "could not be emptied" in caplog.text
+    if code == sqlite3.SQLITE_FULL:
+        put(items, "b")
+    else:
+        with pytest.raises(StorePoisoned):
+            put(items, "b")
+    items.close()
 
 
 def test_an_io_error_ends_all_writes_but_no_reads(tmp_path: Path):

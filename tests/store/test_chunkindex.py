@@ -75,16 +75,6 @@ def test_a_replaced_pack_is_not_read(index, order):
     assert index.totals() == Totals(1, 4, 2, 40, 1000)
 
 
-def test_contents_are_found_by_range_and_pieces_are_not(index):
-    index.apply(rows(A, range(10)))
-    index.apply(PackRows(B, 1, manifests=[(key(1), 32, 0, 48, 70)]))
-    everything = index.contents_between(bytes(32), b"\xff" * 32, 100)
-    assert everything == sorted(key(n) for n in (0, 1, 2, 4, 6, 8))
-    assert index.contents_between(key(2), key(2), 2) == [key(2)]
-    assert index.contents_between(key(3), key(3), 2) == []
-    assert len(index.contents_between(bytes(32), b"\xff" * 32, 2)) == 2
-
-
 def test_what_lies_in_a_frame(index):
     index.apply(rows(A, range(10)))
     index.apply(PackRows(B, 1, manifests=[(key(77), 40, 0, 48, 70)]))

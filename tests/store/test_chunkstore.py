@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from memoryd.config import StoreConfig
 from memoryd.errors import (
-    AmbiguousAddress,
     BadAddress,
     ContentDamaged,
     FormatDamaged,
@@ -103,7 +102,6 @@ def test_case_10_empty_content(opened, put):
     assert store.read(address) == b""
     assert store.size(address) == 0
     assert store.read_range(address, 0, 10) == b""
-    assert store.resolve(address) == address
     put(store, b"", b"another")
     assert store.stats().contents == 2
     assert sound(store)
@@ -122,41 +120,24 @@ def test_case_11_contents_that_start_with_a_magic(opened, put, noise):
 )
 def test_case_12_what_is_no_address_is_refused(store, text):
     """case 12: a key such as `..` padded to 64 characters is rejected, before any path is made of it."""
-    for call in (store.read, store.size, store.resolve, lambda t: store.read_range(t, 0, 1)):
+    for call in (store.read, store.size, lambda t: store.read_range(t, 0, 1)):
         with pytest.raises(BadAddress):
             call(text)
 
 
 def test_case_13_forms_of_an_address(opened, put):
-    """case 13: `sha256:<hex>`, bare and upper-case digits are accepted; a prefix of two contents is ambiguous."""
+    """case 13: `sha256:<hex>`, bare and upper-case digits are accepted; the start of an address is none."""
     store = opened()
-    contents: dict[str, bytes] = {}
-    twin = b""
-    for n in range(200_000):
-        content = b"content %d" % n
-        start = hashlib.sha256(content).hexdigest()[:8]
-        if start in contents:
-            twin = content
-            break
-        contents[start] = content
-    if not twin:  # no two of them share 8 digits: look further for a twin of the first
-        pytest.fail("no pair of contents shares 8 digits")
-    pair = [contents[hashlib.sha256(twin).hexdigest()[:8]], twin]
-    first, second = put(store, *pair)
-    digits = first.removeprefix("sha256:")
-    for form in (first, digits, digits.upper(), "SHA256:" + digits.upper(), f"  {first}\n"):
-        assert store.read(form) == pair[0]
-        assert store.resolve(form) == first
-    with pytest.raises(AmbiguousAddress):
-        store.resolve(digits[:8])
-    longer = next(n for n in range(9, 64) if digits[:n] != second.removeprefix("sha256:")[:n])
-    assert store.resolve(digits[:longer]) == first
+    [address] = put(store, b"content")
+    digits = address.removeprefix("sha256:")
+    for form in (address, digits, digits.upper(), "SHA256:" + digits.upper(), f"  {address}\n"):
+        assert store.read(form) == b"content"
     with pytest.raises(BadAddress):
         store.read(digits[:63])
 
 
 def test_an_unknown_address_is_not_found(store):
-    for call in (store.read, store.resolve, lambda a: store.read_range(a, 0, 1)):
+    for call in (store.read, lambda a: store.read_range(a, 0, 1)):
         with pytest.raises(NotFound):
             call(MISSING)
     assert store.size(MISSING) is None
@@ -171,14 +152,11 @@ def test_a_piece_of_a_content_is_no_content_until_it_is_added(opened, put, prose
     address = "sha256:" + hashlib.sha256(piece).hexdigest()
     with pytest.raises(NotFound):
         store.read(address)
-    with pytest.raises(NotFound):
-        store.resolve(address[:20])
     assert store.size(address) is None
     before = store.stats()
     assert put(store, piece) == [address]
     assert store.read(address) == piece
     assert store.size(address) == len(piece)
-    assert store.resolve(address[:20]) == address
     assert store.stats().raw_bytes == before.raw_bytes
     assert store.stats().contents == 2
     assert sound(store)
@@ -495,3 +473,49 @@ def test_rebuilding_the_index_changes_no_answer(opened: Callable[..., ChunkStore
     put(store, b"and one more")
     assert store.stats().packs == before.packs + 1
     assert sound(store)
+
+
+def test_a_damaged_content_is_noted_until_it_is_added_again(opened, put, tmp_path):
+    store = opened()
+    [address] = put(store, b"content " * 400)
+    store.close()
+    [path] = (tmp_path / "home").rglob("*.pack")
+    data = bytearray(path.read_bytes())
+    data[32 + 88] ^= 1  # the first byte of the first payload
+    path.write_bytes(data)
+    store = opened()
+    assert store.damaged == set()
+    with pytest.raises(ContentDamaged):
+        store.read(address)
+    assert store.damaged == {address}
+    put(store, b"content " * 400)
+    assert store.damaged == set()
+    assert store.read(address) == b"content " * 400
+
+
+def test_records_in_a_damaged_frame_are_told_and_the_others_come(opened, tmp_path):
+    """Also after the index was lost; and their sequence numbers are not given out again."""
+    store = opened()
+    for n in range(3):
+        with store.group() as group:
+            group.record("document", {"v": 1, "n": n})
+            group.record("scope", {"v": 1, "n": n})
+            group.commit()
+    home = tmp_path / "home"
+    store.close()
+    last = [path for path in home.rglob("*.pack") if b'"seq":5' in path.read_bytes()]
+    data = last[0].read_bytes()
+    last[0].write_bytes(data.replace(b'"seq":5', b'"seq":4').replace(b'"seq":6', b'"seq":4'))
+    for view in (home / "store").glob("index.db*"):
+        view.unlink()
+    store = opened()
+    with pytest.raises(ContentDamaged, match="The records 5 to 5"):
+        list(store.records())
+    lost: list[str] = []
+    assert [record.seq for record in store.records(lost=lost)] == [1, 2, 3, 4]
+    assert [text.split(" in ")[0] for text in lost] == ["The records 5 to 5", "The records 6 to 6"]
+    assert last[0].name in lost[0]
+    assert store.last_seq() == 6
+    named = [finding for finding in store.findings(read_data=True) if finding.code == "frame-damaged"]
+    assert [finding.details["records"] for finding in named] == [[5, 5], [6, 6]]
+    assert all("Scan the corpora" in finding.remedy for finding in named)

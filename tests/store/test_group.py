@@ -56,22 +56,6 @@ def test_a_new_group_closes_the_one_before(store):
     assert store.stats().contents == 1
 
 
-def test_pending_bytes_counts_new_raw_bytes(store, put, prose, noise):
-    known, fresh = prose(200_000, 1), noise(2_000_000, 2)
-    put(store, known)
-    with store.group() as group:
-        assert group.pending_bytes == 0
-        group.add(fresh)
-        assert group.pending_bytes == len(fresh)
-        group.add(fresh)
-        assert group.pending_bytes == len(fresh)
-        for n in range(10):
-            group.add(known + b"%d" % n)
-        group.add(noise(1_100_000, 3))  # enough for the waiting contents to be compared
-        assert len(fresh) + 1_100_000 <= group.pending_bytes <= len(fresh) + 1_100_000 + 10 * 65536
-        group.commit()
-
-
 def test_sequence_numbers_go_on_over_groups_and_abandoned_ones_leave_no_gap(store):
     with store.group() as group:
         group.record("document", {"v": 1})

@@ -126,6 +126,42 @@ def test_any_other_error_poisons_the_handle_for_writes(started, failing, opened,
     assert list(again.findings(read_data=True)) == []
 
 
+def test_a_pack_that_was_renamed_is_taken_back_durably(started, failing):
+    """Its sequence numbers are given out again: the removal is synced, so that no power loss brings it back."""
+    store, _address, _before = started
+    attempt_number(store, 0)
+    failing.seen.clear()
+    fail_after_rename(failing, errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        attempt_number(store, 1)
+    after = failing.seen[failing.seen.index("pack.rename") :]
+    assert after == ["pack.rename", "pack.fsync_dir", "pack.unlink", "pack.fsync_dir"]
+    assert attempt_number(store, 2) == [2]
+
+
+def test_a_pack_that_cannot_be_taken_back_ends_all_writes(started, failing):
+    store, address, _before = started
+    fail_after_rename(failing, errno.ENOSPC, also="pack.unlink")
+    with pytest.raises(StorePoisoned):
+        attempt_number(store, 1)
+    with pytest.raises(StorePoisoned):
+        store.group()
+    assert store.read(address) == b"acknowledged before"
+
+
+def fail_after_rename(failing: Failing, code: int, also: str = "") -> None:
+    """The sync after the rename fails once, and so does the step `also`."""
+    left = {"pack.fsync_dir", also}
+
+    def fault(point: str) -> None:
+        failing.seen.append(point)
+        if point in left and "pack.rename" in failing.seen:
+            left.discard(point)
+            raise OSError(code, "injected")
+
+    failing.fault = fault
+
+
 def test_an_fsync_is_never_tried_again(started, failing):
     store, _address, _before = started
     failing.arm("pack.fsync", errno.EIO)
