@@ -9,6 +9,7 @@
         BadAddress              bad-address
         AmbiguousAddress        ambiguous-address
         TokenInvalid            token-invalid
+        HeldElsewhere           held-elsewhere
       NotFound                not-found
       ScopeError              scope-error
         ScopeUnknown            scope-unknown
@@ -119,6 +120,11 @@ class AmbiguousAddress(InvalidInput):
 class TokenInvalid(InvalidInput):
     code = "token-invalid"
     default_next_step = "Call again without `confirm` to see the current plan and get a fresh token."
+
+
+class HeldElsewhere(InvalidInput):
+    code = "held-elsewhere"
+    default_next_step = "Nothing was written: say it in other words, or give it a `key` of its own."
 
 
 class NotFound(MemorydError):

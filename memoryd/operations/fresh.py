@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.digest import address_of
-from memoryd.errors import NotFound, StoreError, VaultError, VaultFileInvalid
+from memoryd.errors import DatabaseDamaged, NotFound, StoreError, VaultError, VaultFileInvalid
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import Seen, store_group, valid_scope
 from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
@@ -104,12 +104,12 @@ def drain_fresh(home: Home, *, wait: bool = True) -> int:
 
 
 def try_drain(home: Home, *, wait: bool = False) -> int:
-    """As `drain_fresh`, where a store that cannot write must not spoil what the caller does.
+    """As `drain_fresh`, where a store or catalog that cannot write must not spoil what the caller does.
 
     What was committed to the vault is durable; it waits in the backlog, and a notice says why.
     """
     try:
         return drain_fresh(home, wait=wait)
-    except StoreError as error:
+    except (StoreError, DatabaseDamaged) as error:
         home.notices[PACKS_NOTICE] = f"{len(home.fresh)} committed memories wait for the store: {error.message}"
         return 0

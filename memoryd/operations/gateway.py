@@ -7,27 +7,23 @@ acknowledge -> packs and index. Nothing is rewritten but a retired memory's fron
 from __future__ import annotations
 
 import difflib
-import os
-import uuid
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memoryd.catalog.memories import MemoryRow
-from memoryd.catalog.state import Intent
-from memoryd.digest import address_of, memory_id, normalise_for_identity, parse_address, sha256_hex
+from memoryd.digest import address_of, memory_id, parse_address, sha256_hex
 from memoryd.errors import (
     AmbiguousAddress,
     BadAddress,
     BlankContent,
     InvalidInput,
-    MemorydError,
     NotFound,
-    TokenInvalid,
+    VaultFileInvalid,
 )
 from memoryd.operations import answers, callers, plans
 from memoryd.operations.fresh import drain_fresh, take_files, try_drain
-from memoryd.operations.home import Caller, Fresh, Home, timestamp
+from memoryd.operations.home import Caller, Home, timestamp
 from memoryd.operations.inputs import (
     REASON_LIMIT,
     SHORT_LIMIT,
@@ -37,10 +33,51 @@ from memoryd.operations.inputs import (
     checked_tags,
     derived_title,
 )
+from memoryd.operations.known import body_of, identified, known, known_answer, same_words, successor
+from memoryd.operations.writes import Written, nothing_spoiled, write_memories
 from memoryd.records import GLOBAL_SCOPE, MEMORY_TYPES, MemoryFields, shown_path
 from memoryd.sources import entry
 from memoryd.sources.entry import Change
-from memoryd.sources.vault import VaultCommit, VaultWrite
+from memoryd.sources.git import literal
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A lifecycle change: the memory as it stands, the frontmatter that retires it, its next revision if it has one.
+
+    `said` is the new content or the reason: with the kind and the id, exactly what the caller asked for.
+    """
+
+    kind: str
+    said: str
+    old: MemoryRow
+    retired: Mapping[str, Change]
+    new: MemoryFields | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What was asked for."""
+        return _arguments(self.kind, self.old.fields.id, self.said)
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """What was asked for, and the state that it is applied to."""
+        return {**self.arguments, "state": self.old.address, "new": "" if self.new is None else self.new.id}
+
+    @property
+    def outcome(self) -> str:
+        """What the memory becomes."""
+        return "superseded" if self.new is not None else "archived"
+
+    def done_in(self, data: bytes) -> bool:
+        """Whether this file (the old memory's) shows that exactly this change was made."""
+        try:
+            fields = entry.parse(data).fields
+        except VaultFileInvalid:
+            return False
+        if self.new is not None:
+            return fields.status == "superseded" and fields.superseded_by == self.new.id
+        return fields.status != "in_force" and fields.archive_reason == self.said
 
 
 def add(
@@ -66,9 +103,10 @@ def add(
     key = checked_line("key", key, SHORT_LIMIT)
     target = callers.writable(home, caller, scope)
     identity = memory_id(scope=target, type=type, key=key, content=content, supersedes=None)
+    scopes = (*callers.readable(home, caller, None), target)
     try_drain(home)
-    if (known := _known(home, identity)) is not None:
-        return _known_answer(home, known)
+    if (found := known(home, identity, scopes)) is not None:
+        return known_answer(home, found, content, scopes)
     similar = neighbours(home, content, target)
     now = timestamp(home)
     fields = MemoryFields(
@@ -86,11 +124,13 @@ def add(
         body=content,
     )
     with home.vault_lane:
-        if (known := _known(home, identity)) is not None:
-            return _known_answer(home, known)
-        commit = _commit(home, [fields], f"Add {type}: {title}")
+        found = known(home, identity, scopes)
+        written = write_memories(home, [fields], f"Add {type}: {title}") if found is None else None
+    if written is None:
+        assert found is not None
+        return known_answer(home, found, content, scopes)
     try_drain(home)
-    return _added_answer(fields, commit, similar)
+    return _added_answer(fields, written, similar)
 
 
 def supersede(home: Home, caller: Caller, *, id: str, content: str, confirm: str | None = None) -> dict[str, Any]:
@@ -99,27 +139,16 @@ def supersede(home: Home, caller: Caller, *, id: str, content: str, confirm: str
     Raises NotFound for an id outside the caller's scopes, InvalidInput kinds, TokenInvalid, VaultError kinds.
     """
     content = checked_content(content, home.config.limits.memory_bytes)
-    if confirm is not None and (first := plans.first_answer(home, confirm)) is not None:
+    if confirm is not None and (first := _first_answer(home, caller, confirm, ("supersede", id, content))) is not None:
         return first
     old = _in_hand(home, caller, id)
-    if old.fields.status == "superseded":
-        raise _already_superseded(home, old)
-    if normalise_for_identity(content) == normalise_for_identity(_body(home, old)):
-        raise InvalidInput("The new content says the same as the memory it would replace.", parameter="content")
     new = _next_revision(home, old, content)
-    plan = _plan(old, "supersede", {"new": new.id, "content": sha256_hex(content.encode())})
-    if confirm is None:
-        return _preview(home, plan, old, _diff(_body(home, old), content), "superseded")
-    plans.redeem(home, confirm, plan)
-    with home.vault_lane:
-        if (first := plans.first_answer(home, confirm)) is not None:
-            return first
-        retired: dict[str, Change] = {"status": "superseded", "superseded_by": new.id, "updated": new.created}
-        commit = _commit(home, [new], f"Supersede {new.type}: {new.title}", rewritten=(old, retired))
-        answer = _lifecycle_answer("superseded", old, commit, successor=new)
-        answer = plans.keep_answer(home, confirm, answer)
-    try_drain(home)
-    return answer
+    retired = {"status": "superseded", "superseded_by": new.id, "updated": new.created}
+    plan = Plan("supersede", content, old, retired, new)
+    if confirm is not None:
+        return _redeemed(home, caller, plan, confirm)
+    _require_possible(home, caller, plan)
+    return _preview(home, plan, _diff(body_of(home, old), content))
 
 
 def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | None = None) -> dict[str, Any]:
@@ -130,26 +159,15 @@ def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | 
     said = checked_line("reason", reason, REASON_LIMIT)
     if said is None:
         raise BlankContent("`reason` must say why the memory is retired.", parameter="reason")
-    if confirm is not None and (first := plans.first_answer(home, confirm)) is not None:
+    if confirm is not None and (first := _first_answer(home, caller, confirm, ("archive", id, said))) is not None:
         return first
     old = _in_hand(home, caller, id)
-    if old.fields.status == "superseded":
-        raise _already_superseded(home, old)
-    if old.fields.status == "archived":
-        raise InvalidInput(f"The memory {old.fields.id[:12]} is already archived.", next_step="Nothing to do.")
-    plan = _plan(old, "archive", {"reason": said})
-    if confirm is None:
-        return _preview(home, plan, old, [f"status: in_force -> archived ({said})"], "archived")
-    plans.redeem(home, confirm, plan)
-    with home.vault_lane:
-        if (first := plans.first_answer(home, confirm)) is not None:
-            return first
-        retired: dict[str, Change] = {"status": "archived", "archive_reason": said, "updated": timestamp(home)}
-        commit = _commit(home, [], f"Archive {old.fields.type}: {old.fields.title}", rewritten=(old, retired))
-        answer = _lifecycle_answer("archived", old, commit)
-        answer = plans.keep_answer(home, confirm, answer)
-    try_drain(home)
-    return answer
+    retired = {"status": "archived", "archive_reason": said, "updated": timestamp(home)}
+    plan = Plan("archive", said, old, retired)
+    if confirm is not None:
+        return _redeemed(home, caller, plan, confirm)
+    _require_possible(home, caller, plan)
+    return _preview(home, plan, [f"status: in_force -> archived ({said})"])
 
 
 def neighbours(home: Home, content: str, scope: str) -> list[dict[str, Any]]:
@@ -165,15 +183,19 @@ def visible(home: Home, caller: Caller, identity: str) -> MemoryRow:
     try:
         digits, whole = parse_address(identity)
     except BadAddress as error:
-        raise NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.") from error
+        raise _missing(identity) from error
     scopes = callers.readable(home, caller, None)
     exact = home.memories.get(digits, scopes) if whole else None
     mine = [exact] if exact is not None else [] if whole else home.memories.find(digits, scopes)
     if not mine:
-        raise NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.")
+        raise _missing(identity)
     if len({row.fields.id for row in mine}) > 1:
         raise AmbiguousAddress(f"{identity!r} is the beginning of {len(mine)} memory ids.")
     return mine[0]
+
+
+def _missing(identity: str) -> NotFound:
+    return NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.")
 
 
 def _in_hand(home: Home, caller: Caller, identity: str) -> MemoryRow:
@@ -184,53 +206,91 @@ def _in_hand(home: Home, caller: Caller, identity: str) -> MemoryRow:
     return visible(home, caller, identity) if changed else row
 
 
-def _known(home: Home, identity: str) -> MemoryRow | Fresh | None:
-    for fresh in list(home.fresh):
-        if fresh.fields.id == identity:
-            return fresh
-    return home.memories.get(identity)
+def _arguments(kind: str, identity: str, said: str) -> dict[str, Any]:
+    return {"kind": kind, "id": identity, "said": sha256_hex(said.encode())}
 
 
-def _known_answer(home: Home, known: MemoryRow | Fresh) -> dict[str, Any]:
-    fields = known.fields
-    if fields.status == "in_force":
-        answer = _identified(fields, known.path, known.commit if isinstance(known, Fresh) else None)
-        if answer["commit"] is None:
-            committed = home.vault.committed(known.path)
-            answer["commit"] = committed[0] if committed is not None else None
-        edited = isinstance(known, MemoryRow) and _edited(home, known)
-        text = "These words are already remembered; nothing was written."
-        if edited:
-            text = "These words were remembered and the file was edited by hand since; nothing was written."
-        return {"outcome": "exists", **answer, "edited": edited, "next": text}
-    successor = home.memories.successor(fields.id)
-    target = successor.fields.id if successor is not None else fields.id
-    return {
-        "outcome": "retired",
-        **_identified(fields, known.path, None),
-        "status": fields.status,
-        "successor": None if successor is None else {"id": target, "title": successor.fields.title},
-        "proposal": {"tool": "memory_supersede", "arguments": {"id": target, "content": "<the same content>"}},
-        "next": "These words were retired; nothing was written. If they hold again, make the proposed call.",
-    }
+def _first_answer(home: Home, caller: Caller, token: str, asked: tuple[str, str, str]) -> dict[str, Any] | None:
+    """What the token was redeemed for before, if this caller may see it and asks for exactly the same again.
+
+    Raises NotFound for an answer outside the caller's scopes, TokenInvalid.
+    """
+    kind, identity, said = asked
+    first = plans.first_answer(home, token)
+    if first is None:
+        return None
+    if first["scope"] not in callers.readable(home, caller, None):
+        raise _missing(identity)
+    try:
+        digits, _whole = parse_address(identity)
+    except BadAddress as error:
+        raise _missing(identity) from error
+    retired = str(first["retired"])
+    plans.check_arguments(home, token, _arguments(kind, retired if retired.startswith(digits) else digits, said))
+    return first
 
 
-def _edited(home: Home, known: MemoryRow) -> bool:
-    fields = known.fields
-    birth = memory_id(
-        scope=fields.scope, type=fields.type, key=fields.key, content=_body(home, known), supersedes=fields.supersedes
-    )
-    return birth != fields.id
+def _redeemed(home: Home, caller: Caller, plan: Plan, token: str) -> dict[str, Any]:
+    """Do what the token's preview showed, once; where it was done already, the answer of then."""
+    plans.check_arguments(home, token, plan.arguments)
+    with home.vault_lane:
+        answer = plans.first_answer(home, token) or _landed(home, plan)
+        if answer is None:
+            _require_possible(home, caller, plan)
+            plans.redeem(home, token, plan.bound)
+            shown = plan.new or plan.old.fields
+            message = f"{plan.kind.capitalize()} {shown.type}: {shown.title}"
+            new = [plan.new] if plan.new is not None else []
+            written = write_memories(home, new, message, rewritten=(plan.old, plan.retired))
+            answer = _lifecycle_answer(plan, str(written.commit), written.notice)
+        with nothing_spoiled(home):
+            answer = plans.keep_answer(home, token, answer)
+    try_drain(home)
+    return answer
 
 
-def _body(home: Home, row: MemoryRow) -> str:
-    return entry.parse(home.vault.read(row.path)).fields.body
+def _landed(home: Home, plan: Plan) -> dict[str, Any] | None:
+    """The first answer once more, where HEAD shows that the change was made and only its answer was not kept.
+
+    Everything in it follows from the arguments and the vault, so it can be made again after a crash.
+    """
+    path = plan.old.path
+    if not plan.done_in(home.vault.read(path)):
+        return None  # the usual case, told without asking git
+    head = home.vault.head()
+    data = None if head is None else home.vault.git.blob(head, path)
+    if data is None or not plan.done_in(data):
+        return None
+    home.vault.settle(path, sha256_hex(data))  # whoever made the commit may have died before it was durable
+    return _lifecycle_answer(plan, _commit_of(home, plan), None)
+
+
+def _commit_of(home: Home, plan: Plan) -> str | None:
+    """The commit that made a change: the one that added the new file, else the newest one of the retired file."""
+    if plan.new is not None:
+        path = literal(entry.file_path(plan.new))
+        added = home.vault.git.run(["log", "--format=%H", "--diff-filter=A", "--", path]).out.split()
+        if added:
+            return added[-1].decode()
+    return home.vault.git.log_commit(plan.old.path)
+
+
+def _require_possible(home: Home, caller: Caller, plan: Plan) -> None:
+    """Raises InvalidInput where the memory cannot be changed so."""
+    was = plan.old.fields
+    if was.status == "superseded":
+        raise _already_superseded(home, caller, plan.old)
+    if plan.new is None and was.status == "archived":
+        raise InvalidInput(f"The memory {was.id[:12]} is already archived.", next_step="Nothing to do.")
+    # the words of an archived memory may come into force again, as a revision of their own
+    if plan.new is not None and was.status == "in_force" and same_words(plan.said, body_of(home, plan.old)):
+        raise InvalidInput("The new content says the same as the memory it would replace.", parameter="content")
 
 
 def _next_revision(home: Home, old: MemoryRow, content: str) -> MemoryFields:
     was = old.fields
     now = timestamp(home)
-    kept = was.title if was.title != derived_title(_body(home, old)) else derived_title(content)
+    kept = was.title if was.title != derived_title(body_of(home, old)) else derived_title(content)
     identity = memory_id(scope=was.scope, type=was.type, key=was.key, content=content, supersedes=was.id)
     return replace(
         was,
@@ -247,60 +307,17 @@ def _next_revision(home: Home, old: MemoryRow, content: str) -> MemoryFields:
     )
 
 
-def _commit(
-    home: Home,
-    new: list[MemoryFields],
-    message: str,
-    *,
-    rewritten: tuple[MemoryRow, dict[str, Change]] | None = None,
-) -> VaultCommit:
-    """Intents, files, one commit, acknowledged by returning its id; the caller holds the vault lane."""
-    writes = [VaultWrite(path=entry.file_path(fields), data=entry.render(fields), expected=None) for fields in new]
-    if rewritten is not None:
-        row, changes = rewritten
-        data = home.vault.read(row.path)
-        if address_of(data) != row.address:
-            raise TokenInvalid("The memory changed since this plan was made.")
-        writes.append(VaultWrite(path=row.path, data=entry.rewrite(data, changes), expected=sha256_hex(data)))
-    commit = _commit_with_intents(home, writes, message)
-    for path, data in commit.files.items():
-        home.fresh.append(Fresh(path, entry.parse(data).fields, str(commit)))
-    home.work.set()
-    return commit
-
-
-def _commit_with_intents(home: Home, writes: list[VaultWrite], message: str) -> VaultCommit:
-    """Commit under a write intent, which a crash leaves for `recover` to settle."""
-    write_id = uuid.uuid4().hex
-    head, now = home.vault.head(), home.clock()
-    home.state.intents.add(*(Intent(write_id, one.path, one.sha256, head, os.getpid(), now) for one in writes))
-    try:
-        commit = home.vault.commit(
-            writes, message, spawned=lambda pid, started: home.state.intents.name_git(write_id, pid, started)
-        )
-    except MemorydError as error:
-        if not error.details.get("settle"):
-            home.state.intents.drop(write_id)
-        raise
-    home.state.intents.drop(write_id)
-    return commit
-
-
-def _plan(old: MemoryRow, kind: str, what: dict[str, str]) -> dict[str, Any]:
-    return {"kind": kind, "id": old.fields.id, "state": old.address, **what}
-
-
-def _preview(home: Home, plan: dict[str, Any], old: MemoryRow, diff: list[str], becomes: str) -> dict[str, Any]:
-    fields = old.fields
+def _preview(home: Home, plan: Plan, diff: list[str]) -> dict[str, Any]:
+    fields = plan.old.fields
     return {
         "outcome": "preview",
-        "action": plan["kind"],
+        "action": plan.kind,
         "id": fields.id,
         "title": fields.title,
-        "path": shown_path(old.path),
-        "becomes": becomes,
+        "path": shown_path(plan.old.path),
+        "becomes": plan.outcome,
         "diff": diff,
-        "confirm": plans.seal(home, plan),
+        "confirm": plans.seal(home, plan.bound, plan.arguments),
         "next": "Nothing was changed. Call again with the same arguments and this `confirm` token to do exactly this.",
     }
 
@@ -310,43 +327,31 @@ def _diff(before: str, after: str) -> list[str]:
     return list(lines)[:200]
 
 
-def _lifecycle_answer(
-    outcome: str, old: MemoryRow, commit: str, *, successor: MemoryFields | None = None
-) -> dict[str, Any]:
-    answer: dict[str, Any] = {"outcome": outcome, "retired": old.fields.id, "commit": str(commit)}
-    if successor is None:
-        return {**answer, **_identified(old.fields, old.path, commit), "next": "It stays readable by its id."}
-    path = entry.file_path(successor)
-    return {**answer, **_identified(successor, path, commit), "next": "The new revision is in force."}
+def _lifecycle_answer(plan: Plan, commit: str | None, notice: str | None) -> dict[str, Any]:
+    answer: dict[str, Any] = {"outcome": plan.outcome, "retired": plan.old.fields.id}
+    if plan.new is None:
+        answer |= {**identified(plan.old.fields, plan.old.path, commit), "next": "It stays readable by its id."}
+    else:
+        path = entry.file_path(plan.new)
+        answer |= {**identified(plan.new, path, commit), "next": "The new revision is in force."}
+    return answer if notice is None else {**answer, "notice": notice}
 
 
-def _identified(fields: MemoryFields, path: bytes, commit: str | None) -> dict[str, Any]:
-    return {
-        "id": fields.id,
-        "fact": fields.fact,
-        "type": fields.type,
-        "title": fields.title,
-        "scope": fields.scope,
-        "path": shown_path(path),
-        "commit": None if commit is None else str(commit),
-    }
-
-
-def _added_answer(fields: MemoryFields, commit: VaultCommit, similar: list[dict[str, Any]]) -> dict[str, Any]:
+def _added_answer(fields: MemoryFields, written: Written, similar: list[dict[str, Any]]) -> dict[str, Any]:
     path = entry.file_path(fields)
-    answer = {"outcome": "added", **_identified(fields, path, str(commit))}
-    answer["address"] = address_of(commit.files[path])
+    answer = {"outcome": "added", **identified(fields, path, str(written.commit))}
+    answer["address"] = address_of(written.commit.files[path])
     answer["similar"] = similar
     if similar:
         answer["next"] = "Stored. If it replaces one of `similar`, call memory_supersede on that id instead."
     else:
         answer["next"] = "Stored and committed; it is searchable in a moment."
-    return answer
+    return answer if written.notice is None else {**answer, "notice": written.notice}
 
 
-def _already_superseded(home: Home, old: MemoryRow) -> InvalidInput:
-    successor = home.memories.successor(old.fields.id)
-    name = successor.fields.id if successor is not None else str(old.fields.superseded_by)
+def _already_superseded(home: Home, caller: Caller, old: MemoryRow) -> InvalidInput:
+    last = successor(home, old.fields.id, callers.readable(home, caller, None))
+    name = last.fields.id if last is not None else str(old.fields.superseded_by)
     return InvalidInput(
         f"The memory {old.fields.id[:12]} was superseded already.",
         next_step=f"Work on its successor {name} instead.",

@@ -1,8 +1,8 @@
 """How is a change shown first and then done exactly as shown?
 
 A preview answers with a token: claims under an HMAC of a key that lives in the home, so a token survives a restart.
-It is bound to the plan, which holds the exact arguments and the state that the plan was made of. A token redeemed again
-gives the first answer again.
+It is bound to the exact arguments, and to the plan, which also holds the state that it was made of. A token redeemed
+again with the same arguments gives the first answer again, whatever the state is by then.
 """
 
 from __future__ import annotations
@@ -24,21 +24,26 @@ LIFETIME_SECONDS = 3600
 _LABEL = b"memoryd confirm token v1"
 
 
-def seal(home: Home, plan: dict[str, Any]) -> str:
-    """A token for this plan, valid for an hour."""
-    claims = canonical_json({"plan": plan_hash(plan), "expires": int(home.clock()) + LIFETIME_SECONDS})
+def seal(home: Home, plan: dict[str, Any], arguments: dict[str, Any]) -> str:
+    """A token for this plan (the arguments and the state they were applied to), valid for an hour."""
+    expires = int(home.clock()) + LIFETIME_SECONDS
+    claims = canonical_json({"plan": _hash(plan), "arguments": _hash(arguments), "expires": expires})
     return f"{_text(claims)}.{_text(_mac(home, claims))}"
 
 
-def plan_hash(plan: dict[str, Any]) -> str:
-    """What a token is bound to."""
-    return sha256_hex(canonical_json(plan))
-
-
 def first_answer(home: Home, token: str) -> dict[str, Any] | None:
-    """The answer this token was redeemed for before, if it was. Raises TokenInvalid for a token of another home."""
+    """The answer this token was redeemed for before, if it was. Raises TokenInvalid for a token of another home.
+
+    The caller checks arguments and scopes before it hands the answer on.
+    """
     _claims(home, token)
     return home.state.answers.recall(sha256_hex(token.encode()))
+
+
+def check_arguments(home: Home, token: str, arguments: dict[str, Any]) -> None:
+    """Check that the token was made for exactly these arguments, however old it is. Raises TokenInvalid."""
+    if not hmac.compare_digest(_claims(home, token).get("arguments", ""), _hash(arguments)):
+        raise TokenInvalid("This confirm token belongs to another plan: the arguments differ.")
 
 
 def redeem(home: Home, token: str, plan: dict[str, Any]) -> None:
@@ -46,13 +51,17 @@ def redeem(home: Home, token: str, plan: dict[str, Any]) -> None:
     claims = _claims(home, token)
     if claims["expires"] < home.clock():
         raise TokenInvalid("This confirm token is too old.")
-    if not hmac.compare_digest(claims["plan"], plan_hash(plan)):
+    if not hmac.compare_digest(claims["plan"], _hash(plan)):
         raise TokenInvalid("This confirm token belongs to another plan: the arguments or the memory changed since.")
 
 
 def keep_answer(home: Home, token: str, answer: dict[str, Any]) -> dict[str, Any]:
     """Remember what a token was redeemed for; the answer that stands."""
     return home.state.answers.remember(sha256_hex(token.encode()), answer, home.clock())
+
+
+def _hash(value: dict[str, Any]) -> str:
+    return sha256_hex(canonical_json(value))
 
 
 def _claims(home: Home, token: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.catalog.state import Intent
-from memoryd.errors import DiskFull, NotFound, StoreError, VaultError
+from memoryd.errors import NotFound, StoreError, VaultError
 from memoryd.operations.fresh import differs, take_files, vault_seen
 from memoryd.operations.home import Home
 from memoryd.records import VAULT_SOURCE, shown_path
@@ -57,11 +57,10 @@ def settle_intents(home: Home, *, patience: float | None = None) -> dict[str, in
         for write, intents in groupby(sorted(home.state.intents.all(), key=_order), key=lambda one: one.id):
             try:
                 _settle(home, list(intents), patience, done)
-            except (VaultError, DiskFull) as error:
+                home.state.intents.drop(write)
+            except (VaultError, StoreError) as error:  # also where state.db takes no writes: the vault goes on
                 done["left"] += 1
                 home.notices[INTENTS_NOTICE] = f"An interrupted write waits to be settled: {error.message}"
-            else:
-                home.state.intents.drop(write)
     if not done["left"]:
         home.notices.pop(INTENTS_NOTICE, None)
     return done

@@ -1,0 +1,125 @@
+"""Are these words remembered already, and what may this caller hear of that?
+
+Nothing here writes. What lies outside the caller's scopes is never described; words that were retired come back with a
+proposal that can be made as it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memoryd.catalog.memories import MemoryRow
+from memoryd.digest import memory_id, normalise_for_identity
+from memoryd.errors import HeldElsewhere, NotFound, VaultError
+from memoryd.operations.fresh import try_drain
+from memoryd.operations.home import Fresh, Home
+from memoryd.records import MemoryFields, shown_path
+from memoryd.sources import entry
+
+Known = MemoryRow | Fresh
+
+
+def known(home: Home, identity: str, scopes: tuple[str, ...]) -> Known | None:
+    """The memory of exactly this id, also one that was committed a moment ago.
+
+    Raises HeldElsewhere where only a file outside the scopes holds the id.
+    """
+    elsewhere = False
+    for fresh in reversed(list(home.fresh)):
+        if fresh.fields.id == identity:
+            if fresh.fields.scope in scopes:
+                return fresh
+            elsewhere = True
+    found = home.memories.get(identity, scopes)
+    if found is None and (elsewhere or home.memories.get(identity) is not None):
+        raise HeldElsewhere("These words cannot be added: the id they would get is held outside this session's scopes.")
+    return found
+
+
+def known_answer(home: Home, found: Known, content: str, scopes: tuple[str, ...]) -> dict[str, Any]:
+    """What adding known words answers: `exists`, or `retired` with a proposal. The caller holds no lane."""
+    if found.fields.status == "in_force":
+        edited = isinstance(found, MemoryRow) and _edited(home, found)
+        text = "These words are already remembered; nothing was written."
+        if edited:
+            text = "These words were remembered and the file was edited by hand since; nothing was written."
+        return _exists(home, found, edited, text)
+    try_drain(home, wait=True)  # the successor may have been committed a moment ago
+    last = successor(home, found.fields.id, scopes)
+    if last is not None and last.fields.status == "in_force" and same_words(content, body_of(home, last)):
+        return _exists(home, last, False, "These words are in force again, as a later revision; nothing was written.")
+    return _retired(found, last, content)
+
+
+def _exists(home: Home, found: Known, edited: bool, text: str) -> dict[str, Any]:
+    answer = identified(found.fields, found.path, found.commit if isinstance(found, Fresh) else None)
+    if answer["commit"] is None:
+        committed = home.vault.committed(found.path)
+        answer["commit"] = committed[0] if committed is not None else None
+    return {"outcome": "exists", **answer, "edited": edited, "next": text}
+
+
+def _retired(found: Known, last: MemoryRow | None, content: str) -> dict[str, Any]:
+    fields = found.fields
+    target = fields if last is None else last.fields
+    answer = {
+        "outcome": "retired",
+        **identified(fields, found.path, None),
+        "status": fields.status,
+        "successor": None if last is None else {"id": last.fields.id, "title": last.fields.title},
+        "proposal": None,
+        "next": "These words were retired and what took their place is not to be seen here; nothing was written.",
+    }
+    if target.status != "superseded":
+        answer["proposal"] = {"tool": "memory_supersede", "arguments": {"id": target.id, "content": content}}
+        answer["next"] = "These words were retired; nothing was written. If they hold again, make the proposed call."
+    return answer
+
+
+def successor(home: Home, identity: str, scopes: tuple[str, ...]) -> MemoryRow | None:
+    """What took a memory's place, as far as the scopes show it: the next one in force, else the last one."""
+    seen = {identity}
+    last: MemoryRow | None = None
+    row = home.memories.get(identity, scopes)
+    while row is not None and (target := row.fields.superseded_by) is not None and target not in seen:
+        seen.add(target)
+        row = home.memories.get(target, scopes)
+        last = row or last
+        if row is not None and row.fields.status == "in_force":
+            break
+    return last
+
+
+def same_words(one: str, other: str) -> bool:
+    """Whether two texts differ in nothing that an identity is made of."""
+    return normalise_for_identity(one) == normalise_for_identity(other)
+
+
+def body_of(home: Home, row: MemoryRow) -> str:
+    """A memory's words as its file holds them now; where that cannot be read, as they were stored last."""
+    try:
+        data = home.vault.read(row.path)
+        return entry.parse(data).fields.body
+    except (NotFound, VaultError):
+        return entry.parse(home.store.read(row.address)).fields.body
+
+
+def _edited(home: Home, row: MemoryRow) -> bool:
+    fields = row.fields
+    birth = memory_id(
+        scope=fields.scope, type=fields.type, key=fields.key, content=body_of(home, row), supersedes=fields.supersedes
+    )
+    return birth != fields.id
+
+
+def identified(fields: MemoryFields, path: bytes, commit: str | None) -> dict[str, Any]:
+    """What every answer about one memory says of it."""
+    return {
+        "id": fields.id,
+        "fact": fields.fact,
+        "type": fields.type,
+        "title": fields.title,
+        "scope": fields.scope,
+        "path": shown_path(path),
+        "commit": None if commit is None else str(commit),
+    }

@@ -1,0 +1,102 @@
+"""Is what an add of known words answers true, seen by the right caller, and can its proposal be made as it stands?"""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryd.errors import HeldElsewhere, NotFound, TokenInvalid
+from memoryd.operations import gateway, reading
+from memoryd.operations.reconcile import reconcile_vault
+from tests.operations.conftest import commits
+
+WORDS = "Use tabs."
+
+
+def add(home, caller, content=WORDS):
+    return gateway.add(home, caller, content=content, type="decision")
+
+
+def confirmed(call, home, caller, **arguments):
+    token = call(home, caller, **arguments)["confirm"]
+    return call(home, caller, **arguments, confirm=token)
+
+
+def test_the_proposal_for_archived_words_brings_them_back(home, project):
+    caller = project("app")
+    first = add(home, caller)
+    confirmed(gateway.archive, home, caller, id=first["id"], reason="premature")
+    retired = add(home, caller, WORDS + " ")
+    assert (retired["outcome"], retired["status"], retired["successor"]) == ("retired", "archived", None)
+    assert retired["proposal"]["tool"] == "memory_supersede"
+    back = confirmed(gateway.supersede, home, caller, **retired["proposal"]["arguments"])
+    assert (back["outcome"], back["fact"], back["id"] == first["id"]) == ("superseded", first["fact"], False)
+    again = add(home, caller)
+    assert (again["outcome"], again["id"]) == ("exists", back["id"])
+    assert reading.get(home, caller, id=back["id"])["content"].endswith(WORDS + " ")
+
+
+def test_the_proposal_for_superseded_words_brings_them_back(home, project):
+    caller = project("app")
+    a = add(home, caller)
+    b = confirmed(gateway.supersede, home, caller, id=a["id"], content="Use blanks.")
+    retired = add(home, caller)
+    assert retired["proposal"]["arguments"] == {"id": b["id"], "content": WORDS}
+    back = confirmed(gateway.supersede, home, caller, **retired["proposal"]["arguments"])
+    count = commits(home)
+    again = add(home, caller, " Use  tabs.\n")
+    assert (again["outcome"], again["id"]) == ("exists", back["id"]), "A, B, A: A's words are in force"
+    assert commits(home) == count
+    confirmed(gateway.archive, home, caller, id=back["id"], reason="Neither.")
+    last = add(home, caller)
+    assert last["proposal"]["arguments"]["id"] == back["id"]
+    assert confirmed(gateway.supersede, home, caller, **last["proposal"]["arguments"])["fact"] == a["id"]
+
+
+def test_a_successor_out_of_sight_is_no_proposal(home, project):
+    mine, other = project("mine"), project("other")
+    hidden = add(home, other, "The walrus ships in March.")
+    own = add(home, mine)
+    file = home.vault.path / own["path"]
+    text = file.read_text().replace("status: in_force", f"status: superseded\nsuperseded_by: {hidden['id']}")
+    file.write_text(text)
+    reconcile_vault(home)
+    answer = add(home, mine)
+    assert (answer["outcome"], answer["proposal"], answer["successor"]) == ("retired", None, None)
+    assert hidden["id"] not in str(answer)
+
+
+def test_an_id_that_is_held_in_another_scope_is_refused_without_a_word_about_it(home, project):
+    """A person moved the file to another project: its id stays, and so it is in the way of the same words."""
+    mine, other = project("mine"), project("other")
+    theirs = add(home, other, "Register the other scope.")["scope"]
+    own = add(home, mine)
+    file = home.vault.path / own["path"]
+    moved = home.vault.path / theirs / "walrus-plans.md"
+    moved.write_text(file.read_text().replace(own["scope"], theirs).replace("Use tabs.", "Walrus plans."))
+    file.unlink()
+    reconcile_vault(home)
+    with pytest.raises(HeldElsewhere) as caught:
+        add(home, mine)
+    told = str(caught.value.to_dict())
+    assert not [word for word in (theirs, "alrus", own["path"], own["id"]) if word in told]
+    assert gateway.add(home, other, content=WORDS, type="decision", scope=theirs)["outcome"] == "added"
+
+
+def test_a_first_answer_is_for_its_arguments_and_its_scopes(home, project):
+    mine, other = project("mine"), project("other")
+    own = add(home, mine)
+    given = {"id": own["id"], "content": "Use blanks."}
+    token = gateway.supersede(home, mine, **given)["confirm"]
+    first = gateway.supersede(home, mine, **given, confirm=token)
+    assert gateway.supersede(home, mine, id=own["id"][:12], content="Use blanks.", confirm=token) == first
+
+    for wrong in ({"content": "Use  blanks."}, {"id": first["id"]}, {"id": "f" * 64}):
+        with pytest.raises(TokenInvalid):
+            gateway.supersede(home, mine, **{**given, **wrong}, confirm=token)
+    with pytest.raises(TokenInvalid):
+        gateway.archive(home, mine, id=own["id"], reason="Use blanks.", confirm=token)
+    with pytest.raises(NotFound) as caught:
+        gateway.supersede(home, other, **given, confirm=token)
+    with pytest.raises(NotFound) as missing:
+        gateway.supersede(home, other, **given)
+    assert caught.value.to_dict() == missing.value.to_dict()

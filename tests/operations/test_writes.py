@@ -1,0 +1,117 @@
+"""Does a commit that stands stay told as one, whatever fails after it, and is a killed call answered as if it had lived?"""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryd.files import Files
+from memoryd.operations import gateway, reading
+from memoryd.operations.health import status
+from memoryd.operations.home import Caller
+from memoryd.operations.reconcile import reconcile_vault
+from tests.operations.conftest import commits, git, opened
+
+HERE = Caller()
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Trap(Files):
+    """Files whose named step does something once it is armed."""
+
+    def __init__(self, point):
+        self.armed = None
+        super().__init__(lambda name: self.spring() if name == point else None)
+
+    def spring(self):
+        armed, self.armed = self.armed, None
+        if armed is not None:
+            armed()
+
+
+def read_only(home, on):
+    """Let state.db refuse every write, as a full or failing disk would."""
+    home.state._db._writer.execute(f"PRAGMA query_only={'ON' if on else 'OFF'}")
+
+
+def add(home, content="Port 8080.", **other):
+    return gateway.add(home, HERE, content=content, type="fact", scope="global", **other)
+
+
+@pytest.fixture
+def trap():
+    return Trap("vault.committed")
+
+
+def test_a_state_that_cannot_be_written_after_the_commit_spoils_no_add(root, trap):
+    with opened(root, files=trap) as home:
+        trap.armed = lambda: read_only(home, True)
+        first = add(home)
+        assert (first["outcome"], commits(home)) == ("added", 1)
+        assert any("what was committed is stored" in notice for notice in status(home, HERE)["notices"])
+        assert len(home.state.intents.all()) == 1, "left to be settled"
+        assert add(home)["id"] == first["id"]
+        read_only(home, False)
+        reconcile_vault(home)
+        assert home.state.intents.all() == []
+        assert reading.get(home, HERE, id=first["id"])["content"].endswith("Port 8080.")
+
+
+@pytest.mark.parametrize("call", ["supersede", "archive"])
+def test_nor_a_lifecycle_change_and_the_token_gives_the_first_answer(root, trap, call):
+    said = {"content": "Port 9090."} if call == "supersede" else {"reason": "The service is gone."}
+    with opened(root, files=trap) as home:
+        given = {"id": add(home)["id"], **said}
+        change = getattr(gateway, call)
+        token = change(home, HERE, **given)["confirm"]
+        trap.armed = lambda: read_only(home, True)
+        first = change(home, HERE, **given, confirm=token)
+        assert first["commit"] == git("rev-parse", "HEAD", cwd=home.vault.path)
+        assert change(home, HERE, **given, confirm=token) == first, "although nothing could be kept"
+        read_only(home, False)
+        reconcile_vault(home)
+        assert change(home, HERE, **given, confirm=token) == first
+        assert commits(home) == 2
+
+
+@pytest.mark.parametrize("call", ["supersede", "archive"])
+def test_a_kill_between_commit_and_answer_does_not_lose_the_answer(root, trap, call):
+    said = {"content": "Port 9090."} if call == "supersede" else {"reason": "The service is gone."}
+    change = getattr(gateway, call)
+
+    def kill():
+        raise Killed
+
+    with opened(root, files=trap) as home:
+        given = {"id": add(home)["id"], **said}
+        token = change(home, HERE, **given)["confirm"]
+        trap.armed = kill
+        with pytest.raises(Killed):
+            change(home, HERE, **given, confirm=token)
+    with opened(root) as home:
+        now = home.clock()
+        home.clock = lambda: now + 7200
+        answer = change(home, HERE, **given, confirm=token)
+        assert answer["outcome"] == ("superseded" if call == "supersede" else "archived")
+        assert answer["commit"] == git("rev-parse", "HEAD", cwd=home.vault.path)
+        shown = reading.get(home, HERE, id=answer["id"])
+        assert shown["status"] == ("in_force" if call == "supersede" else "archived")
+        assert answer["path"] in shown["source"]
+        assert change(home, HERE, **given, confirm=token) == answer
+        assert commits(home) == 2
+
+
+@pytest.mark.parametrize("change", ["echo broken > ", "printf 'no frontmatter' > "])
+def test_a_hook_that_spoils_a_file_turns_no_stored_memory_into_an_error(home, change):
+    hook = home.vault.path / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\nfor f in $(git diff --cached --name-only); do {change} $f; git add $f; done\n")
+    hook.chmod(0o755)
+    answer = add(home)
+    assert answer["outcome"] == "added"
+    assert answer["path"] in answer["notice"]
+    assert commits(home) == 1
+    faulty = status(home, HERE)["vault"]["faulty"]
+    assert [one["path"] for one in faulty] == [answer["path"]]
