@@ -103,6 +103,11 @@ class Passages:
         found = self._db.row("SELECT amount FROM totals WHERE name = 'passages'")
         return int(found[0]) if found else 0
 
+    def entries(self) -> int:
+        """What a keyword index holds of them: each passage, and once more each document with several."""
+        found = self._db.row("SELECT sum(amount) FROM totals WHERE name IN ('passages', 'long_documents')")
+        return int(found[0]) if found else 0
+
     def count_texts(self, hashes: Iterable[str]) -> int:
         """How many passages have one of these `text_sha256`; reads all of them."""
         found = self._db.row(

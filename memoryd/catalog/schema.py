@@ -155,6 +155,16 @@ CREATE TABLE jobs (
 );
 CREATE INDEX jobs_running ON jobs (state) WHERE state = 'running';
 """,
+    """
+-- Step 2: how many documents have more than one passage, that is, a second one (totals.long_documents).
+INSERT INTO totals SELECT 'long_documents', count(*) FROM passages WHERE ordinal = 1;
+CREATE TRIGGER second_passage_added AFTER INSERT ON passages WHEN NEW.ordinal = 1 BEGIN
+  UPDATE totals SET amount = amount + 1 WHERE name = 'long_documents';
+END;
+CREATE TRIGGER second_passage_removed AFTER DELETE ON passages WHEN OLD.ordinal = 1 BEGIN
+  UPDATE totals SET amount = amount - 1 WHERE name = 'long_documents';
+END;
+""",
 )
 
 STATE: tuple[str, ...] = (

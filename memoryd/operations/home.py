@@ -86,8 +86,8 @@ class Home:
     """Facts that searches handed out and that still wait to be counted; counting never delays an answer."""
     heal: set[str] = field(default_factory=set)
     """Legs (`lexical`, `vectors`) whose counts were found wrong and that wait for their repair."""
-    settled: tuple[int, int, int] | None = None
-    """Counts after the last repair of the vectors, where content that cannot be read left some out."""
+    settled: dict[str, int] = field(default_factory=dict)
+    """How many entries a leg lacked after its last repair, where content that cannot be read left some out."""
 
     @property
     def config(self) -> Config:

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from memoryd.catalog.documents import DocumentRow
-from memoryd.catalog.passages import PassageRow
-from memoryd.errors import IndexMismatch, IndexProblem, StoreError
-from memoryd.extract.passages import embedded_again
-from memoryd.extract.text import slice_text
+from memoryd.errors import IndexMismatch, IndexProblem
 from memoryd.index.generations import Generation
-from memoryd.index.lexical import LexicalEntry
-from memoryd.index.vector import VectorEntry
 from memoryd.operations.fresh import try_drain
 from memoryd.operations.home import Home
+from memoryd.operations.legs import index_lexical, index_vectors, portions
 from memoryd.operations.reconcile import VAULT_COMMIT
-from memoryd.records import ancestors
 
 LEXICAL_BATCH = 500
 VECTOR_ROWS = 1024
-VECTOR_SLICE = 16
-"""Documents between two looks at the clock and at newer work."""
 VECTOR_SECONDS = 2.0
 LEGS = ("lexical", "vectors")
 _log = logging.getLogger(__name__)
@@ -40,10 +33,12 @@ def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
     with home.index_lane:
         if home.generation is None:
             return False
-        if home.heal:
-            heal(home, home.heal.pop())
+        if _step_lexical(home, home.generation):
             return True
-        if step(home, home.generation, stop):
+        if home.heal:
+            heal(home, home.heal.pop(), stop)
+            return True
+        if _step_vectors(home, home.generation, stop):
             return True
         if home.generation.lexical is not None:
             home.generation.lexical.rest()  # the writer's memory is not needed until the next write
@@ -80,126 +75,45 @@ def _step_lexical(home: Home, generation: Generation) -> bool:
 
 
 def _step_vectors(home: Home, generation: Generation, stop: Callable[[], bool]) -> bool:
-    """Embed in small slices, commit after about two seconds, sooner when something newer waits for the lexical leg."""
+    """Embed in small slices, commit after about two seconds, sooner when something newer waits for the lexical leg.
+
+    A document that is left in the middle is begun again later; what was embedded of it comes from the cache then.
+    """
     if generation.vectors is None:
         return False
     rows = home.documents.changed_after(generation.watermark.vector_seq, VECTOR_ROWS)
     reached = 0
     until = time.monotonic() + VECTOR_SECONDS
-    for start in range(0, len(rows), VECTOR_SLICE):
-        part = rows[start : start + VECTOR_SLICE]
-        if not index_vectors(home, generation, part, stop):
+    halt = _Halt(home, generation, stop)
+    for part in portions(rows):
+        if not index_vectors(home, generation, part, halt):
             break
         reached = part[-1].seq
-        if time.monotonic() > until or home.fresh or home.documents.last_seq() > generation.watermark.lexical_seq:
+        if time.monotonic() > until or halt():
             break
-    if not reached:
-        return False
-    generation.commit_vectors(reached)
-    return True
+    if reached:
+        generation.commit_vectors(reached)
+    return bool(rows) and not stop()
 
 
-def index_lexical(home: Home, generation: Generation, rows: Sequence[DocumentRow]) -> None:
-    """Replace the lexical entries of these documents (not yet committed)."""
-    assert generation.lexical is not None
-    entries: list[LexicalEntry] = []
-    for row, passages in _with_passages(home, rows):
-        entries += _lexical_entries(row, texts_of(home, row, passages))
-    generation.lexical.replace([row.document_id for row in rows], entries)
+class _Halt:
+    """Whether embedding should give way: to `stop`, or to newer work for the lexical leg. Once true it stays so."""
 
+    def __init__(self, home: Home, generation: Generation, stop: Callable[[], bool]) -> None:
+        self._home = home
+        self._generation = generation
+        self._stop = stop
+        self._waiting = len(home.fresh)  # what could not be drained before this step must not stop it for ever
+        self._said = False
 
-def index_vectors(
-    home: Home, generation: Generation, rows: Sequence[DocumentRow], stop: Callable[[], bool] = lambda: False
-) -> bool:
-    """Replace the vectors of these documents (not yet flushed); False when stopped before all were embedded."""
-    assert generation.vectors is not None
-    wanted: list[tuple[DocumentRow, PassageRow, str]] = []
-    for row, passages in _with_passages(home, rows):
-        for passage, text in texts_of(home, row, passages):
-            wanted.append((row, passage, embedded_again(row.title, passage.heading, text, passage.text_sha256)))
-    vectors = embed(home, {passage.text_sha256: text for _, passage, text in wanted}, stop)
-    if vectors is None:
-        return False
-    entries = [
-        _vector_entry(row, passage, vectors[passage.text_sha256])
-        for row, passage, _ in wanted
-        if passage.text_sha256 in vectors
-    ]
-    generation.vectors.replace([row.document_id for row in rows], entries)
-    return True
+    def __call__(self) -> bool:
+        self._said = self._said or self._stop() or self._newer()
+        return self._said
 
-
-def embed(home: Home, texts: dict[str, str], stop: Callable[[], bool]) -> dict[str, bytes] | None:
-    """Vectors by text hash, from the cache or the model; poisoned texts are left out; None when stopped."""
-    fingerprint = home.host.identity.fingerprint
-    vectors = home.cache.get_many(fingerprint, list(texts))
-    missing = [digest for digest in texts if digest not in vectors]
-    if missing:
-        made = home.host.embed_passages([texts[digest] for digest in missing], stop)
-        if stop():
-            return None
-        fresh = {digest: vector for digest, vector in zip(missing, made, strict=True) if vector is not None}
-        home.cache.put_many(fingerprint, fresh)
-        vectors.update(fresh)
-    return vectors
-
-
-def _with_passages(home: Home, rows: Sequence[DocumentRow]) -> Iterable[tuple[DocumentRow, list[PassageRow]]]:
-    passages = home.passages.of_documents([row.document_id for row in rows])
-    newest = home.documents.get_many([row.document_id for row in rows])
-    for row in rows:
-        if row.address is not None and newest[row.document_id].seq == row.seq:
-            yield row, passages.get(row.document_id, [])
-
-
-def texts_of(home: Home, row: DocumentRow, passages: Sequence[PassageRow]) -> list[tuple[PassageRow, str]]:
-    """Each passage with its text, cut from the verified bytes; damaged content gives none and is logged."""
-    if row.address is None or not passages:
-        return []
-    try:
-        data = home.store.read(row.address)
-    except StoreError as error:
-        home.notices[row.address] = error.message
-        _log.error("%s cannot be indexed: %s", row.address, error.message)
-        return []
-    return [(passage, slice_text(data, passage.start, passage.end, row.encoding)) for passage in passages]
-
-
-def _lexical_entries(row: DocumentRow, texts: list[tuple[PassageRow, str]]) -> list[LexicalEntry]:
-    if not texts:
-        return []
-    above = ancestors(row.source, row.path)
-
-    def entry(passage_id: str, text: str) -> LexicalEntry:
-        return LexicalEntry(
-            document_id=row.document_id,
-            passage_id=passage_id,
-            scope=row.scope,
-            kind=row.kind,
-            type=row.type,
-            status=row.status,
-            ancestors=above,
-            title=row.title,
-            text=text,
-        )
-
-    entries = [entry(passage.id, text) for passage, text in texts]
-    if len(entries) > 1:
-        entries.append(entry("", "\n\n".join(text for _, text in texts)))
-    return entries
-
-
-def _vector_entry(row: DocumentRow, passage: PassageRow, vector: bytes) -> VectorEntry:
-    return VectorEntry(
-        passage_id=passage.id,
-        document_id=row.document_id,
-        scope=row.scope,
-        kind=row.kind,
-        type=row.type,
-        status=row.status,
-        ancestors=ancestors(row.source, row.path),
-        vector=vector,
-    )
+    def _newer(self) -> bool:
+        unread = self._generation.lexical is not None
+        behind = unread and self._home.documents.last_seq() > self._generation.watermark.lexical_seq
+        return behind or len(self._home.fresh) > self._waiting
 
 
 def verify(home: Home, generation: Generation) -> list[IndexProblem]:
@@ -215,15 +129,30 @@ def verify(home: Home, generation: Generation) -> list[IndexProblem]:
 
 
 def _against_catalog(home: Home, generation: Generation) -> list[IndexMismatch]:
-    """With no backlog the vectors must be as many as the catalog's live passages."""
+    """A leg without backlog must hold as many entries as the catalog's live passages ask for."""
+    if home.heal:
+        return []
+    found = []
+    for leg in LEGS:
+        problem = disagreement(home, generation, leg)
+        if problem is not None and problem.details["lacking"] != home.settled.get(leg):
+            home.heal.add(leg)
+            found.append(problem)
+    return found
+
+
+def disagreement(home: Home, generation: Generation, leg: str) -> IndexMismatch | None:
+    """Why a leg that has everything up to the newest record holds other counts than the catalog; None: it agrees."""
+    index = generation.lexical if leg == "lexical" else generation.vectors
     mark = generation.watermark
-    if home.heal or generation.vectors is None or home.documents.last_seq() != mark.vector_seq:
-        return []
-    expected = embeddable(home)
-    if mark.vector_count == expected or home.settled == _counts(home, generation):
-        return []
-    home.heal.add("vectors")
-    return [IndexMismatch(f"The vector index holds {mark.vector_count} of {expected} passages.", leg="vectors")]
+    reached, held = (mark.lexical_seq, mark.lexical_count) if leg == "lexical" else (mark.vector_seq, mark.vector_count)
+    if index is None or home.documents.last_seq() != reached:
+        return None
+    expected = home.passages.entries() if leg == "lexical" else embeddable(home)
+    if held == expected or home.documents.last_seq() != reached:  # what was counted may have changed meanwhile
+        return None
+    message = f"The {leg} index of generation {generation.number} holds {held} of {expected} entries."
+    return IndexMismatch(message, leg=leg, lacking=expected - held)
 
 
 def embeddable(home: Home) -> int:
@@ -232,12 +161,7 @@ def embeddable(home: Home) -> int:
     return home.passages.count() - (home.passages.count_texts(poisoned) if poisoned else 0)
 
 
-def _counts(home: Home, generation: Generation) -> tuple[int, int, int]:
-    """What a repair of the vectors came to; while it stays so, repairing again would change nothing."""
-    return home.documents.last_seq(), home.passages.count(), generation.watermark.vector_count
-
-
-def heal(home: Home, leg: str) -> int:
+def heal(home: Home, leg: str, stop: Callable[[], bool] = lambda: False) -> int:
     """Bring one leg's entries back in line with the catalog; returns how many documents were written again."""
     generation = home.generation
     if generation is None:
@@ -250,20 +174,36 @@ def heal(home: Home, leg: str) -> int:
     unknown = [document for document in wrong if document not in {row.document_id for row in rows}]
     if unknown:
         index.replace(unknown, [])
-    for start in range(0, len(rows), VECTOR_SLICE):
-        part = rows[start : start + VECTOR_SLICE]
+    done = _write_again(home, generation, leg, rows, _Halt(home, generation, stop))
+    if done < len(rows):
+        home.heal.add(leg)  # what was written again is right from now on, the rest follows
+    else:
+        # What a repair could not bring back (content that cannot be read) is lacking from now on, no news.
+        lasting = disagreement(home, generation, leg)
+        home.settled[leg] = 0 if lasting is None else lasting.details["lacking"]
+    _log.warning("healed %s: %d of %d documents written again", leg, done + len(unknown), len(wrong))
+    return done + len(unknown)
+
+
+def _write_again(
+    home: Home, generation: Generation, leg: str, rows: Sequence[DocumentRow], halt: Callable[[], bool]
+) -> int:
+    """Replace the entries of these documents and commit; how many were replaced before the halt."""
+    done = 0
+    mark = generation.watermark
+    for part in portions(rows):
         if leg == "lexical":
             index_lexical(home, generation, part)
-        else:
-            index_vectors(home, generation, part)
-    mark = generation.watermark
+        elif not index_vectors(home, generation, part, halt):
+            break
+        done += len(part)
+        if halt():
+            break
     if leg == "lexical":
         generation.commit_lexical(mark.lexical_seq, mark.vault_commit)
     else:
         generation.commit_vectors(mark.vector_seq)
-        home.settled = _counts(home, generation)
-    _log.warning("healed %s: %d documents written again", leg, len(wrong))
-    return len(wrong)
+    return done
 
 
 def wrong_documents(home: Home, generation: Generation, leg: str) -> list[str]:

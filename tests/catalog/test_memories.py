@@ -50,6 +50,7 @@ def test_a_memory_as_its_file_says(db: Database):
     assert (fields.scope, fields.status) == ("p-x-00000000", "archived")
     assert Memories(db).by_document(document) == row
     assert Memories(db).by_document("unknown") is None
+    assert Memories(db).of_documents([document, "unknown"]) == {document: row}
 
 
 def test_an_edit_replaces_what_was_known_of_the_file(db: Database):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memoryd.catalog.db import Database, open_catalog
 from memoryd.catalog.passages import PassageRow, Passages
+from memoryd.catalog.schema import CATALOG
 from memoryd.digest import document_id, sha256_hex
 from tests.catalog.make import A, B, apply, event, passages
 
@@ -61,6 +62,35 @@ def test_passages_of_several_documents(db: Database, two: Passages):
     assert set(two.get_many([*first, "unknown"])) == set(first)
     assert two.get_many(second)[second[0]].document_id == TWO
     assert list(two.ids()) == sorted(first + second)
+
+
+def test_entries_count_each_passage_and_each_document_with_several(db: Database, two: Passages):
+    for texts, expected in (("ab", 3), ("a", 1), ("abc", 4), ("", 0), ("ab", 3)):
+        replace(db, ONE, *texts)
+        assert two.entries() == expected
+    replace(db, TWO, *"ab")
+    assert two.entries() == 6
+    apply(db, event(3, None, path=b"1"))
+    assert two.entries() == 3
+
+
+def test_entries_of_a_file_that_an_earlier_version_wrote(tmp_path: Path):
+    """The second step counts what is there already."""
+    old = Database(tmp_path / "catalog.db", CATALOG[:1])
+    apply(old, event(1, A, path=b"1"), event(2, A, path=b"2"))
+    replace(old, ONE, "a", "b", "c")
+    replace(old, TWO, "a")
+    old.close()
+    new = open_catalog(tmp_path / "catalog.db")
+    assert not new.recreated
+    assert Passages(new).entries() == 5
+    new.close()
+
+
+def test_first_passages(db: Database, two: Passages):
+    first = replace(db, ONE, "a", "b")
+    assert {id: row.id for id, row in two.firsts([ONE, TWO, "unknown"]).items()} == {ONE: first[0]}
+    assert two.firsts([]) == {}
 
 
 def test_pairs_leave_out_what_changed_later(db: Database, two: Passages):
