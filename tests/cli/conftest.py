@@ -77,7 +77,6 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     folder.mkdir()
     made = Shell(tmp_path / "home", folder)
     yield made
-    done = made.run("stop")
-    assert done.code == 0, done
-    if made.home.is_dir():
+    if made.home.is_dir() and holder_of(made.home) is not None:
+        assert made.run("stop").code == 0
         assert holder_of(made.home) is None
