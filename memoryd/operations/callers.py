@@ -6,20 +6,43 @@ both protocol eras and tests resolve scopes the same way.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from memoryd.errors import ScopeRequired, ScopeUnknown
+from memoryd.errors import ScopeRequired, ScopeUnknown, VaultError
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.ingest import register_scope, valid_scope
+from memoryd.operations.writes import commit_files
 from memoryd.records import GLOBAL_SCOPE, ScopeRecord
 from memoryd.sources.projects import Project, project_of
 
+ALIAS_NOTICE = "vault/scopes.json"
+
 
 def project(home: Home, caller: Caller) -> Project | None:
-    """The project of the caller's directory, or None outside any git work tree."""
+    """The project of the caller's directory, or None outside any git work tree.
+
+    Its scope id is the alias table's, else the one that its root is known by (its remote changed), else a new one.
+    """
     if caller.directory is None:
         return None
-    return project_of(caller.directory, home.vault.read_aliases())
+    aliases, _problem = _aliases(home)
+    found = project_of(caller.directory, aliases)
+    if found is None or found.key in aliases or home.scopes.exists(found.scope):
+        return found
+    before = [record for record in home.scopes.all() if record.root == found.root]
+    return replace(found, scope=max(before, key=lambda record: record.seq).id) if before else found
+
+
+def _aliases(home: Home) -> tuple[dict[str, str], VaultError | None]:
+    """The alias table; where it cannot be read, the last one that could, and why."""
+    try:
+        table = home.vault.read_aliases()
+    except VaultError as error:
+        home.notices[ALIAS_NOTICE] = f"{error.message} {error.next_step} Until then the last table read is in force."
+        return home.vault.last_aliases or {}, error
+    home.notices.pop(ALIAS_NOTICE, None)
+    return table, None
 
 
 def readable(home: Home, caller: Caller, scope: str | None) -> tuple[str, ...]:
@@ -32,9 +55,10 @@ def readable(home: Home, caller: Caller, scope: str | None) -> tuple[str, ...]:
 
 
 def writable(home: Home, caller: Caller, scope: str | None) -> str:
-    """The one scope a write goes to; registers the caller's project at its first write.
+    """The one scope a write goes to; registers the caller's project at its first write. The caller holds no lane.
 
-    Raises ScopeRequired outside a project without `scope`, ScopeUnknown for a scope nobody knows.
+    Raises ScopeRequired outside a project without `scope`, ScopeUnknown for a scope nobody knows, VaultError kinds
+    where the project's scope cannot be told, or not be kept under its new remote.
     """
     own = project(home, caller)
     if scope is None and own is None:
@@ -42,8 +66,26 @@ def writable(home: Home, caller: Caller, scope: str | None) -> str:
     chosen = scope if scope is not None else own.scope if own is not None else GLOBAL_SCOPE
     _require_known(home, chosen, own)
     if own is not None and chosen == own.scope:
+        _keep_scope(home, own)
         register_scope(home, ScopeRecord(id=own.scope, name=own.name, remote=own.remote, root=own.root))
     return chosen
+
+
+def _keep_scope(home: Home, own: Project) -> None:
+    """Note in the vault's alias table that a project whose remote changed keeps its scope id."""
+    aliases, problem = _aliases(home)
+    known = home.scopes.exists(own.scope)
+    if problem is not None and home.vault.last_aliases is None and not known:
+        raise problem  # the table may say that this project has another id
+    if problem is not None or own.key in aliases or not known:
+        return
+    plain = project_of(own.root, {})
+    if plain is None or plain.scope == own.scope:
+        return
+    with home.vault_lane:
+        write = home.vault.alias_write(own.key, own.scope)
+        if write is not None:
+            commit_files(home, [write], f"Keep scope {own.scope} for {own.key}")
 
 
 def _require_known(home: Home, scope: str, own: Project | None) -> None:

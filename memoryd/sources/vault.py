@@ -39,6 +39,7 @@ class Vault:
         self._files = files
         self._folder = Folder(path, files)
         self._lane = threading.Lock()
+        self.last_aliases: dict[str, str] | None = None
 
     def ensure(self, *, known: bool = False) -> None:
         """Make the vault where there is none; check the one that is there.
@@ -136,20 +137,28 @@ class Vault:
             return remove_stale(self.git, self._files, pid, started, wait)
 
     def read_aliases(self) -> dict[str, str]:
-        """Project keys and the scope ids that they stand for (`scopes.json`). Raises VaultFileInvalid."""
-        data = self._folder.peek(ALIAS_FILE)
-        return {} if data is None else dict(_parse_aliases(data)["aliases"])
+        """Project keys and the scope ids that they stand for (`scopes.json`). Raises VaultFileInvalid, VaultError.
 
-    def write_alias(self, key: str, scope: str) -> VaultCommit | None:
-        """Let a project key (see `Project.key`) stand for a scope id, by a commit of its own; None: it does already."""
+        What was read last stays in `last_aliases` (None: nothing yet).
+        """
+        data = self._folder.peek(ALIAS_FILE)
+        self.last_aliases = {} if data is None else dict(_parse_aliases(data)["aliases"])
+        return self.last_aliases
+
+    def alias_write(self, key: str, scope: str) -> VaultWrite | None:
+        """What to commit so that a project key (see `Project.key`) stands for a scope id; None: it does already."""
         data = self._folder.peek(ALIAS_FILE)
         table: dict[str, Any] = {"v": 1, "aliases": {}} if data is None else _parse_aliases(data)
         if table["aliases"].get(key) == scope:
             return None
         table["aliases"][key] = scope
         text = json.dumps(table, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
-        write = VaultWrite(ALIAS_FILE, text.encode(), None if data is None else sha256_hex(data))
-        return self.commit([write], f"scope alias: {scope}")
+        return VaultWrite(ALIAS_FILE, text.encode(), None if data is None else sha256_hex(data))
+
+    def write_alias(self, key: str, scope: str) -> VaultCommit | None:
+        """Let a project key stand for a scope id, by a commit of its own; None: it does already."""
+        write = self.alias_write(key, scope)
+        return None if write is None else self.commit([write], f"scope alias: {scope}")
 
     def _create(self) -> None:
         fresh = self.path.parent / f".{self.path.name}.memoryd-new"
@@ -186,13 +195,17 @@ def _parse_aliases(data: bytes) -> dict[str, Any]:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise VaultFileInvalid(
-            f"scopes.json line {line} is not JSON: {error}.", path="scopes.json", line=line
+            f"scopes.json line {line} is not JSON: {error}.",
+            next_step=f"Correct line {line} of scopes.json in the vault by hand.",
+            path="scopes.json",
+            line=line,
         ) from error
     aliases = table.get("aliases") if isinstance(table, dict) else None
     known = isinstance(aliases, dict) and all(isinstance(v, str) and _SCOPE.match(v) for v in aliases.values())
     if not isinstance(table, dict) or not known:
         message = 'scopes.json must hold {"v": 1, "aliases": {"<project>": "p-<name>-<8 digits>"}}.'
-        raise VaultFileInvalid(message, path="scopes.json", line=1)
+        step = "Correct scopes.json (it begins on line 1) in the vault by hand."
+        raise VaultFileInvalid(message, next_step=step, path="scopes.json", line=1)
     return table
 
 
