@@ -93,31 +93,47 @@ def memory_id(*, scope: str, type: str, key: str | None, content: str, supersede
 def normalise_for_identity(text: str) -> str:
     """The form of a memory's text that its id is made of; the body itself is stored as given.
 
-    NFC, LF, outer blanks trimmed, runs of blanks outside code collapsed to one. Lines of fenced code (an unclosed
-    fence runs to the end) and of indented code (four spaces or a tab, after a blank line) stay byte-exact.
+    LF, outer blanks trimmed; outside code NFC and runs of blanks collapsed to one. Lines of fenced code (an unclosed
+    fence runs to the end) and of indented code (four spaces or a tab, after a blank line) stay byte-exact. One
+    indented line at the very beginning counts as code only where that makes a difference. A second time changes
+    nothing.
     """
-    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    while lines and not lines[0].strip():
+        del lines[0]
+    if lines and _is_indented(lines[0]) and not (len(lines) > 1 and _is_indented(lines[1])):
+        alone = lines[0].strip()
+        if _plain(alone) == alone and not _FENCE.match(alone):
+            lines[0] = alone
     out: list[str] = []
     fence = ""
     may_indent = True
-    for line in text.split("\n"):
+    for line in lines:
         kept, fence, may_indent = _normalise_line(line, fence, may_indent)
         out.append(kept)
-    return "\n".join(out).strip()
+    return "\n".join(out).rstrip()
 
 
 def _normalise_line(line: str, fence: str, may_indent: bool) -> tuple[str, str, bool]:
-    opening = _FENCE.match(line)
     if fence:
-        closes = opening is not None and opening[1].startswith(fence) and not line.strip().strip(fence[0])
+        closing = _FENCE.match(line)
+        closes = closing is not None and closing[1].startswith(fence) and not line.strip().strip(fence[0])
         return line, "" if closes else fence, True
-    if opening is not None:
-        return line.rstrip(), opening[1], True
     if not line.strip():
         return "", "", True
-    if may_indent and (line.startswith("    ") or line.startswith("\t")):
+    if may_indent and _is_indented(line):
         return line, "", True
-    return _BLANKS.sub(" ", line).strip(), "", False
+    plain = _plain(line)
+    opening = _FENCE.match(plain)  # looked for in what is kept, so that a second time sees the same
+    return plain, opening[1] if opening is not None else "", opening is not None
+
+
+def _is_indented(line: str) -> bool:
+    return line.startswith(("    ", "\t")) and bool(line.strip())
+
+
+def _plain(line: str) -> str:
+    return _BLANKS.sub(" ", unicodedata.normalize("NFC", line)).strip()
 
 
 def slug(text: str, *, limit: int = 48, fallback: str = "note") -> str:

@@ -121,11 +121,45 @@ def test_code_is_byte_exact_for_the_identity():
     assert identity("a\n    wrapped  line") == identity("a\nwrapped line"), "no code: it continues a paragraph"
 
 
-def test_unicode_forms_are_one():
-    assert identity("caf\u00e9") == identity("cafe\u0301")
+def test_unicode_forms_are_one_outside_code_only():
+    one, other = "caf\u00e9", "cafe\u0301"
+    assert identity(one) == identity(other)
+    for around in ("Run:\n\n```\n{}\n```\nend", "Run:\n\n~~~~ sh\n{}", "Run:\n\n    {}\n\nend", "Run:\n\n\t{}"):
+        assert identity(around.format(one)) != identity(around.format(other))
+        text = around.format(other).replace("Run:", f"Run {other}:").replace("end", f"end {other}")
+        kept = digest.normalise_for_identity(text)
+        assert other in kept
+        assert f"Run {one}:" in kept
+        assert text.count("end") == kept.count(f"end {one}")
 
 
-@given(st.text(st.characters(codec="utf-8"), max_size=200))
+def test_outer_blanks_count_only_where_they_make_code():
+    for around in ("\t{}", "     {}\n", "\n\n    {}\n\n", "\u00a0{}"):
+        assert identity(around.format("Use tabs.\n\nAlways.")) == identity("Use tabs.\n\nAlways.")
+    assert identity("    a  b") != identity("    a b")
+    assert identity("\tmake\n\tmake  all") != identity("\tmake\n\tmake all")
+
+
+BITS = [
+    "```",
+    "~~~",
+    "````",
+    "    ",
+    "  ",
+    "\t",
+    "\n",
+    "\n\n",
+    "a",
+    "b  c",
+    "\x1f",
+    "\u00a0",
+    "\u1fef" * 3,
+    "e\u0301",
+    "\r",
+]
+
+
+@given(st.lists(st.sampled_from(BITS), max_size=16).map("".join) | st.text(st.characters(codec="utf-8"), max_size=200))
 def test_normalising_twice_changes_nothing(text):
     once = digest.normalise_for_identity(text)
     assert digest.normalise_for_identity(once) == once
