@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -87,20 +87,45 @@ def list_corpora(context: Context, as_json: bool) -> None:
     """Show the corpora in force with their document counts."""
     from memoryd import show
 
-    data = {"corpora": context.tool("memory_status", {})["corpora"]}
+    status = context.tool("memory_status", {})
+    data = {"corpora": status["corpora"], "orphaned": status["orphaned"]}
     columns = ["label", "documents", "scope", "code", "path", "problem"]
-    emit(data, as_json, lambda: show.rows(columns, [[one[name] for name in columns] for one in data["corpora"]]))
+
+    def human() -> None:
+        show.rows(columns, [[one[name] for name in columns] for one in data["corpora"]])
+        _show_orphaned(data["orphaned"])
+
+    emit(data, as_json, human)
 
 
 @corpus.command("scan")
 @click.argument("labels", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Only count files by top folder.")
+@click.option(
+    "--drop", multiple=True, help="A label that is no longer in config.json: its documents leave the search results."
+)
 @json_option
 @click.pass_obj
-def scan(context: Context, labels: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Read LABELS (all when none) and store what changed."""
-    data = run_job(context, "corpus-scan", {"labels": list(labels) or None, "dry_run": dry_run}, as_json)
+def scan(context: Context, labels: tuple[str, ...], dry_run: bool, drop: tuple[str, ...], as_json: bool) -> None:
+    """Read LABELS (all when none) and store what changed.
+
+    Exit code 1, with the report, where a root could not be read or is suddenly empty, where the configuration differs
+    from the one in force, or where the check at the end finds something wrong.
+    """
+    arguments: dict[str, Any] = {"labels": list(labels) or None, "dry_run": dry_run}
+    if drop:
+        arguments["drop"] = list(drop)
+    data = run_job(context, "corpus-scan", arguments, as_json)
     emit(data, as_json, lambda: _show_scan(data))
+    if not data["ok"]:
+        raise SystemExit(1)
+
+
+def _show_orphaned(found: Sequence[Mapping[str, Any]]) -> None:
+    for one in found:
+        click.echo(
+            f"{one['label']}: {one['documents']} documents, no longer in config.json. To drop: {one['next_step']}"
+        )
 
 
 def _show_scan(data: Mapping[str, Any]) -> None:
@@ -114,8 +139,13 @@ def _show_scan(data: Mapping[str, Any]) -> None:
             click.echo(f"{label}: {report['files']} files: {counts}")
         for problem in report["problems"]:
             click.echo(f"  {problem.get('where', label)}: {problem['message']}")
+    for label, dropped in data.get("dropped", {}).items():
+        click.echo(f"{label}: {dropped['removed']} of {dropped['documents']} documents dropped; contents stay stored")
+    _show_orphaned(data["orphaned"])
     if data.get("config_differs"):
         click.echo(data["config_differs"])
+    for problem in data.get("check", {}).get("problems", []):
+        click.echo(f"check: {problem}")
 
 
 @click.group()

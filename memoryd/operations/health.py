@@ -9,6 +9,7 @@ from typing import Any
 
 from memoryd.operations import callers, indexing, scan
 from memoryd.operations.home import Caller, Home
+from memoryd.operations.ingest import UNREAD
 from memoryd.operations.reconcile import VAULT_COMMIT
 from memoryd.records import VAULT_SOURCE, shown_path
 from memoryd.runtime import VERSION
@@ -45,6 +46,7 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
             "duplicate_ids": home.memories.duplicates(),
         },
         "corpora": scan.listed(home),
+        "orphaned": scan.orphaned(home),
         "config": {"path": str(home.loaded.path), "differs": home.loaded.file_differs()},
         "notices": [f"{topic}: {text}" for topic, text in sorted(home.notices.items())],
     }
@@ -66,7 +68,7 @@ def faulty(home: Home) -> list[dict[str, str]]:
     return [
         {"path": shown_path(row.path), "problem": row.problem}
         for row in home.documents.with_problems(VAULT_SOURCE)
-        if row.problem
+        if row.problem and row.extractor != UNREAD
     ]
 
 

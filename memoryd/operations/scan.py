@@ -14,11 +14,12 @@ from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.config import CorpusConfig
-from memoryd.errors import NotFound
+from memoryd.errors import InvalidInput, NotFound
 from memoryd.operations.fresh import differs
 from memoryd.operations.home import Home
-from memoryd.operations.ingest import Seen, store_documents
-from memoryd.records import Finding, shown_path
+from memoryd.operations.indexing import pending, verify
+from memoryd.operations.ingest import Seen, applied, store_documents
+from memoryd.records import VAULT_SOURCE, Finding, shown_path
 from memoryd.sources import corpora
 
 Progress = Callable[[int, int, str], None]
@@ -28,32 +29,107 @@ def scan_corpora(
     home: Home,
     labels: list[str] | None = None,
     *,
+    drop: list[str] | None = None,
     dry_run: bool = False,
     progress: Progress = lambda _done, _total, _note: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Scan the named corpora (all when None); returns one report a label and what is missing overall.
+    """Scan the named corpora (all when None); returns one report a label and what is wrong overall.
 
-    Raises NotFound for an unknown label. A root that cannot be read is reported, the other corpora go on.
+    `drop` names sources that are no longer configured: after a scan of all corpora whose roots could be read, their
+    documents are marked gone. Raises NotFound for an unknown label, InvalidInput for one that cannot be dropped. A
+    root that cannot be read is reported, the other corpora go on.
     """
     chosen = _chosen(home, labels)
+    dropped = _droppable(home, labels, drop or [])
     changed = home.loaded.file_differs()
     reports = {}
     for corpus in chosen:
         if stop():
             break
         reports[corpus.label] = _scan_one(home, corpus, dry_run, changed, progress, stop)
+    changed = changed or home.loaded.file_differs()
     report: dict[str, Any] = {"dry_run": dry_run, "corpora": reports}
+    if dropped:
+        keep = dry_run or changed or stop() or not all(reports[one.label]["complete"] for one in chosen)
+        report["dropped"] = {label: _drop(home, label, keep=keep) for label in dropped}
+    report["orphaned"] = orphaned(home)
     if changed:
         report["config_differs"] = "config.json changed since the daemon started: no entry was removed; restart it."
+    if not dry_run:
+        report["check"] = _checked(home, reports)
+    report["ok"] = _went_well(report)
     return report
+
+
+def _went_well(report: dict[str, Any]) -> bool:
+    """Whether every root was seen, nothing was held back, and the check agrees."""
+    complete = all(one["complete"] for one in report["corpora"].values())
+    kept = any(one["documents"] > one["removed"] for one in report.get("dropped", {}).values())
+    if not complete or "config_differs" in report:
+        return False
+    return bool(report["dry_run"] or (report["check"]["ok"] and not kept))
+
+
+def orphaned(home: Home) -> list[dict[str, Any]]:
+    """Sources whose documents are still searchable although config.json names them no longer."""
+    known = {VAULT_SOURCE, *(corpus.label for corpus in home.config.corpora)}
+    counts = home.documents.counts()["source"]
+    return [
+        {"label": label, "documents": counts[label], "next_step": f"memoryd corpus scan --drop {label}"}
+        for label in sorted(counts.keys() - known)
+    ]
+
+
+def _droppable(home: Home, labels: list[str] | None, drop: list[str]) -> list[str]:
+    if drop and labels:
+        raise InvalidInput("`drop` goes with a scan of all corpora: name no labels.", parameter="drop")
+    orphans = {one["label"] for one in orphaned(home)}
+    for label in drop:
+        if label == VAULT_SOURCE or any(corpus.label == label for corpus in home.config.corpora):
+            raise InvalidInput(
+                f"{label!r} is in force and cannot be dropped.",
+                next_step="Take it out of config.json and run `memoryd stop`, then drop it.",
+                parameter="drop",
+            )
+        if label not in orphans:
+            raise NotFound(f"Nothing is known of a source {label!r}.", next_step="Run `memoryd corpus list`.")
+    return list(dict.fromkeys(drop))
+
+
+def _drop(home: Home, label: str, *, keep: bool) -> dict[str, Any]:
+    """Mark a source's documents gone (their contents stay in the store), or only count them."""
+    rows = list(home.documents.current(label))
+    if not keep:
+        store_documents(home, (Seen(label, row.path, row.scope, row.kind, None) for row in rows))
+        home.notices.pop(f"corpus/{label}", None)
+    return {"documents": len(rows), "removed": 0 if keep else len(rows)}
+
+
+def _checked(home: Home, reports: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Do catalog, packs and indexes agree now that the work is done?"""
+    problems = []
+    for label, report in reports.items():
+        held = home.documents.live_count(label)
+        if held != report["documents"]:
+            problems.append(f"The catalog holds {held} documents of {label}, not {report['documents']}.")
+    with home.store_lane:
+        behind = home.store.last_seq() - applied(home)
+    if behind:
+        problems.append(f"{behind} records of the packs are not in the catalog.")
+    if home.generation is None:
+        problems.append("No index is open.")
+    else:
+        problems += [problem.message for problem in verify(home, home.generation)]
+    return {"ok": not problems, "problems": problems, "pending": pending(home)}
 
 
 def _chosen(home: Home, labels: list[str] | None) -> list[CorpusConfig]:
     by_label = {corpus.label: corpus for corpus in home.config.corpora}
     for label in labels or []:
         if label not in by_label:
-            raise NotFound(f"No corpus is labelled {label!r}.", next_step="Run `memoryd corpus list`.", label=label)
+            step = "Run `memoryd corpus list`; what is no longer configured goes with `--drop`."
+            raise NotFound(f"No corpus is labelled {label!r}.", next_step=step, label=label)
     return [by_label[label] for label in labels] if labels else list(home.config.corpora)
 
 
@@ -65,6 +141,7 @@ def _scan_one(
     base, limit = home.loaded.path.parent, home.config.limits.file_bytes
     walk = corpora.walk(corpus, known=len(known), file_limit=limit, base=base, reserved=home.reserved)
     report["files"] = len(walk.files)
+    report["complete"] = walk.complete  # False: the root is missing, unreadable, no folder, or suddenly empty
     report["folders"] = dict(Counter(_top_folder(file.path) for file in walk.files))
     if dry_run:
         report["problems"] = [_shown(problem) for problem in walk.problems]
@@ -73,9 +150,11 @@ def _scan_one(
     store_documents(home, reader.changed())
     seen = {file.path for file in walk.files}
     gone = [path for path in known if path not in seen and not walk.hides(path)]
-    if not keep_all and walk.complete and not stop():
+    # asked again: reading the files may have taken an hour, and a changed configuration may mean another root
+    if not keep_all and walk.complete and not stop() and not home.loaded.file_differs():
         store_documents(home, (Seen(corpus.label, p, known[p].scope, known[p].kind, None) for p in gone))
         report["removed"] = len(gone)
+    report["documents"] = len(known) + report["added"] - report["removed"]
     report["problems"] = [_shown(problem) for problem in walk.problems]
     _note(home, corpus.label, walk.problems)
     return report

@@ -161,7 +161,12 @@ class MemoryToolbox(Toolbox):
 
         def scan_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
             return scan.scan_corpora(
-                home, args.get("labels"), dry_run=bool(args.get("dry_run")), progress=progress, stop=stop
+                home,
+                args.get("labels"),
+                drop=args.get("drop"),
+                dry_run=bool(args.get("dry_run")),
+                progress=progress,
+                stop=stop,
             )
 
         def rebuild_job(_args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:

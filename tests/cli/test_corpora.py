@@ -52,11 +52,33 @@ def test_a_folder_is_added_counted_scanned_and_searched(shell, docs):
     assert shell.error("corpus", "scan", "dosc")["code"] == "not-found"
 
     docs.rename(docs.with_name("away"))
-    report = shell.json("corpus", "scan")["corpora"]["docs"]
-    assert report["removed"] == 0
+    whole = shell.json("corpus", "scan", code=1)
+    report = whole["corpora"]["docs"]
+    assert (whole["ok"], report["complete"], report["removed"]) == (False, False, 0)
     assert report["problems"][0]["code"] == "corpus-unreadable"
-    assert "corpus-unreadable" not in shell.said("corpus", "scan")
+    done = shell.run("corpus", "scan")
+    assert done.code == 1 and "docs: 0 files" in done.out and "cannot be read" in done.out
+    assert shell.run("corpus", "scan", "--dry-run").code == 1
     assert shell.json("corpus", "list")["corpora"][0]["problem"]
+
+
+def test_a_corpus_taken_out_of_the_configuration_is_named_and_dropped_when_asked(shell, docs):
+    shell.json("corpus", "add", "docs", "docs")
+    assert shell.json("corpus", "scan")["check"]["ok"]
+    (shell.home / "config.json").write_text('{"corpora": []}')
+    assert shell.error("corpus", "scan", "--drop", "docs")["code"] == "invalid-input"
+    done = shell.run("corpus", "scan")
+    assert done.code == 1 and "config.json changed" in done.out, "the daemon runs on another configuration"
+    shell.run("stop")
+    (orphan,) = shell.json("corpus", "list")["orphaned"]
+    assert (orphan["label"], orphan["documents"]) == ("docs", 2)
+    assert "memoryd corpus scan --drop docs" in shell.said("corpus", "list")
+    assert shell.json("corpus", "scan")["orphaned"] == [orphan]
+    dry = shell.json("corpus", "scan", "--dry-run", "--drop", "docs")
+    assert dry["dropped"] == {"docs": {"documents": 2, "removed": 0}}
+    assert "docs: 2 of 2 documents dropped" in shell.said("corpus", "scan", "--drop", "docs")
+    assert shell.json("corpus", "list")["orphaned"] == []
+    assert shell.error("corpus", "scan", "--drop", "docs")["code"] == "not-found"
 
 
 @pytest.mark.parametrize(

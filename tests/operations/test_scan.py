@@ -7,7 +7,7 @@ import os
 import pytest
 
 from memoryd.config import load_config
-from memoryd.errors import CorpusDuplicate, CorpusNested, NotFound
+from memoryd.errors import CorpusDuplicate, CorpusNested, InvalidInput, NotFound
 from memoryd.operations import reading
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
@@ -220,3 +220,80 @@ def test_a_project_scope_keeps_a_corpus_to_its_project(root, docs, project):
 def test_the_loaded_configuration_is_the_one_in_force(root, docs):
     configure(root, corpora=[corpus(docs)])
     assert load_config(root / "config.json").config.corpora[0].include == ("**/*.md",)
+
+
+def test_a_configuration_that_changes_during_a_scan_removes_nothing(root, docs):
+    """The question is asked again right before the removal: reading may have taken long."""
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        (docs / "index.md").unlink()
+
+        def meanwhile(_done, _total, _note):
+            configure(root, corpora=[corpus(docs.with_name("elsewhere"))])
+
+        report = scan_corpora(home, progress=meanwhile)
+        assert report["corpora"]["docs"]["removed"] == 0
+        assert "config.json changed" in report["config_differs"]
+        assert not report["ok"]
+
+
+def test_the_report_ends_with_a_check(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        report = scan_corpora(home)
+        assert report["check"] == {"ok": True, "problems": [], "pending": 2}
+        assert report["ok"]
+        with home.catalog.write() as tx:
+            tx.execute("UPDATE tallies SET documents = 5 WHERE source = 'docs'")
+            home.catalog.set_meta(tx, "applied_seq", "1")
+        report = scan_corpora(home)
+        assert not report["ok"]
+        first, second = report["check"]["problems"]
+        assert "5 documents of docs, not 2" in first
+        assert "1 records of the packs" in second
+
+
+def test_a_root_that_is_no_folder_fails_the_scan_as_a_whole(root, docs, tmp_path):
+    """Other corpora go on, the report is there, but it does not say that all went well."""
+    configure(root, corpora=[corpus(tmp_path / "none"), {"label": "more", "path": str(docs)}])
+    with opened(root) as home:
+        report = scan_corpora(home)
+        assert not report["ok"]
+        assert report["check"]["ok"]
+        assert (report["corpora"]["docs"]["complete"], report["corpora"]["more"]["complete"]) == (False, True)
+        assert report["corpora"]["more"]["added"] == 2
+        assert not scan_corpora(home, dry_run=True)["ok"]
+
+
+def test_a_corpus_out_of_the_configuration_is_named_until_it_is_dropped(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        address = reading.get(home, HERE, source="docs/index.md")["address"]
+        assert status(home, HERE)["orphaned"] == []
+        for refused in ("docs", "vault"):
+            with pytest.raises(InvalidInput):
+                scan_corpora(home, drop=[refused])
+        with pytest.raises(NotFound):
+            scan_corpora(home, drop=["dosc"])
+    configure(root, corpora=[{"label": "gone", "path": str(docs / "none")}])
+    with opened(root) as home:
+        assert [(one["label"], one["documents"]) for one in status(home, HERE)["orphaned"]] == [("docs", 2)]
+        with pytest.raises(InvalidInput):
+            scan_corpora(home, ["gone"], drop=["docs"])
+        report = scan_corpora(home, drop=["docs"])
+        assert report["dropped"] == {"docs": {"documents": 2, "removed": 0}}, "one root could not be seen"
+        assert not report["ok"]
+    configure(root, corpora=[])
+    with opened(root) as home:
+        assert scan_corpora(home)["orphaned"][0]["label"] == "docs"
+        assert scan_corpora(home, drop=["docs"], dry_run=True)["dropped"]["docs"]["removed"] == 0
+        report = scan_corpora(home, drop=["docs"])
+        assert report["dropped"] == {"docs": {"documents": 2, "removed": 2}}
+        assert (report["orphaned"], report["ok"]) == ([], True)
+        assert home.documents.live_count() == 0
+        assert reading.get(home, HERE, address=address)["content"].startswith("# Home")
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        assert counts(scan_corpora(home)) == (2, 0, 0, 0), "configured again it is read again"
