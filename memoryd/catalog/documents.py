@@ -177,12 +177,15 @@ class Documents:
         )
         return [row[0] for row in found]
 
-    def history(self, document_id: str) -> list[HistoryRow]:
-        """Every record of the document, oldest first; empty for an unknown id."""
+    def history(self, document_id: str, scopes: Sequence[str] | None = None) -> list[HistoryRow]:
+        """Every record of the document that was seen under one of the scopes (None = all), oldest first.
+
+        Empty for an unknown id.
+        """
         found = self._db.rows(
             "SELECT e.seq, e.event, e.address, e.size, e.observed FROM documents d JOIN events e"
-            " ON e.document = d.number WHERE d.document_id = ? ORDER BY e.seq",
-            (document_id,),
+            f" ON e.document = d.number WHERE d.document_id = ?1 AND {_within('e.scope')} ORDER BY e.seq",
+            (document_id, _listed(scopes)),
         )
         return [HistoryRow(*row) for row in found]
 
@@ -234,10 +237,14 @@ class Documents:
     def counts(self) -> dict[str, dict[str, int]]:
         """Documents that are not gone: {"kind": {...}, "scope": {...}, "source": {...}}."""
         found: dict[str, dict[str, int]] = {"kind": {}, "scope": {}, "source": {}}
-        for row in self._db.rows("SELECT kind, scope, source, documents FROM tallies WHERE documents > 0"):
-            for group, name in zip(found.values(), row, strict=False):
-                group[name] = group.get(name, 0) + row[3]
+        for *names, amount in self.tallies():
+            for group, name in zip(found.values(), names, strict=True):
+                group[name] = group.get(name, 0) + amount
         return found
+
+    def tallies(self) -> list[tuple[str, str, str, int]]:
+        """(kind, scope, source, documents that are not gone), without those of none."""
+        return self._db.rows("SELECT kind, scope, source, documents FROM tallies WHERE documents > 0")
 
     def last_seq(self) -> int:
         """The sequence number of the newest document record taken over; 0 without any."""

@@ -44,7 +44,7 @@ def get(
     row, content_address = _located(home, scopes, id, address, source)
     shown = _described(home, scopes, row, content_address)
     if metadata:
-        return {**shown, **_metadata(home, row)}
+        return {**shown, **_metadata(home, scopes, row)}
     return {**shown, **_content(home.store.read(content_address), offset or 0, limit)}
 
 
@@ -166,10 +166,10 @@ def _described(home: Home, scopes: Scopes, row: DocumentRow, address: str) -> di
     return shown
 
 
-def _metadata(home: Home, row: DocumentRow) -> dict[str, Any]:
+def _metadata(home: Home, scopes: Scopes, row: DocumentRow) -> dict[str, Any]:
     history = [
         {"seq": h.seq, "event": h.event, "address": h.address, "size": h.size, "observed": h.observed}
-        for h in home.documents.history(row.document_id)
+        for h in home.documents.history(row.document_id, scopes)
     ]
     mark = home.generation.watermark if home.generation is not None else None
     return {

@@ -163,3 +163,26 @@ def test_a_document_moved_out_of_sight_takes_its_past_along(root, project, tmp_p
             with pytest.raises(NotFound):
                 reading.get(home, nobody, **given)
         assert reading.get(home, caller, source="d/a.md")["content"] == "The second words."
+
+
+def test_the_history_of_a_document_begins_where_its_readers_may_look(root, project, tmp_path):
+    caller = project("app")
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("A secret of the project.")
+    with opened(root) as home:
+        gateway.add(home, caller, content="Register.", type="fact")
+        scope = described(home, caller)["writes"]
+    nobody = type(caller)()
+    configure(root, corpora=[{"label": "d", "path": str(folder), "scope": scope}])
+    with opened(root) as home:
+        scan_corpora(home)
+        first = reading.get(home, caller, source="d/a.md")["address"]
+        (folder / "a.md").write_text("For everybody.")
+    configure(root, corpora=[{"label": "d", "path": str(folder)}])
+    with opened(root) as home:
+        scan_corpora(home)
+        (shown,) = reading.get(home, nobody, source="d/a.md", metadata=True)["history"]
+        assert (shown["event"], shown["address"] == first) == ("seen", False)
+        both = reading.get(home, caller, source="d/a.md", metadata=True)["history"]
+        assert [one["address"] for one in both] == [first, shown["address"]]
