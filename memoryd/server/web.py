@@ -29,6 +29,7 @@ from memoryd.server.toolbox import Toolbox
 T = TypeVar("T")
 PATIENCE_SECONDS = 0.05
 """How long a health answer waits for a fresh value before it takes the last one."""
+UNKNOWN = "state not known yet"
 _log = logging.getLogger(__name__)
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -36,7 +37,11 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Kept(Generic[T]):
     """A value that is computed in a thread on demand; a slow one is answered with the last that was ready."""
 
-    def __init__(self, lanes: Lanes, compute: Callable[[], T], first: T) -> None:
+    def __init__(
+        self, lanes: Lanes, compute: Callable[[], T], first: T, failed: Callable[[str], T] | None = None
+    ) -> None:
+        """`failed` makes the value after a look that failed out of what went wrong; without it the last one stays."""
+        self._failed = failed
         self._lanes = lanes
         self._compute = compute
         self._value = first
@@ -56,11 +61,17 @@ class Kept(Generic[T]):
             self._value = await self._lanes.watch(self._compute)
         except MemorydError as error:
             _log.warning("a look at the state failed: %s", error.message)
+            self._fail(error.message)
         except Exception:  # noqa: BLE001 - a health answer must not end the daemon
             _log.exception("a look at the state failed")
+            self._fail("the state could not be read; the daemon's log says why")
         finally:
             self._busy = None
             done.set()
+
+    def _fail(self, message: str) -> None:
+        if self._failed is not None:
+            self._value = self._failed(message)
 
 
 class Pulse:
@@ -73,7 +84,7 @@ class Pulse:
         self.opening = True
         self.group: anyio.abc.TaskGroup | None = None
         self.started = time.monotonic()
-        self._reasons = Kept[list[str]](lanes, toolbox.ready, [])
+        self._reasons = Kept[list[str]](lanes, toolbox.ready, [UNKNOWN], lambda message: [message])
         self._numbers = Kept[dict[str, float]](lanes, toolbox.numbers, {})
         self._status = Kept[dict[str, Any]](lanes, toolbox.status, {})
 

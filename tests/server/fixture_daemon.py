@@ -199,6 +199,8 @@ def make_toolbox(paths: RuntimePaths) -> Any:
 
         def ready(self) -> list[str]:
             time.sleep(chosen.get("ready_seconds", 0))
+            if "ready_error" in chosen:
+                raise HomeError(chosen["ready_error"]) if chosen["ready_error"] else ValueError("internals")
             return list(chosen.get("reasons", []))
 
         def numbers(self) -> dict[str, float]:

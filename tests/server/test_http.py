@@ -218,7 +218,19 @@ def test_case_57_health_does_not_wait_for_a_slow_look(stack: Stack):
     began = time.perf_counter()
     status, body = stack.http("GET", "/readyz")
     assert time.perf_counter() - began < 1.5
-    assert status in {200, 503} and "reasons" in body
+    assert (status, body) == (503, {"ready": False, "reasons": ["state not known yet"]})
+
+
+@pytest.mark.parametrize(("told", "reason"), [("The catalog is closed.", "The catalog is closed."), ("", "log")])
+def test_readiness_that_cannot_be_determined_is_not_ready(stack: Stack, told: str, reason: str):
+    """A look that fails is a reason of its own, in the error's words; what was no error of ours shows no internals."""
+    stack.settings(ready_error=told)
+    stack.daemon()
+    wait_for(lambda: stack.http("GET", "/readyz")[1]["reasons"] != ["state not known yet"])
+    status, body = stack.http("GET", "/readyz")
+    assert status == 503 and not body["ready"]
+    assert reason in body["reasons"][0] and "internals" not in body["reasons"][0]
+    assert stack.http("GET", "/status")[1]["reasons"] == body["reasons"]
 
 
 def test_case_57_health_answers_while_every_worker_is_busy(stack: Stack):
