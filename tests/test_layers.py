@@ -55,6 +55,7 @@ ROOMS: dict[str, list[str]] = {
         "ingest",
         "fresh",
         "reconcile",
+        "shadow",
         "recover",
         "legs",
         "indexing",

@@ -18,7 +18,7 @@ from typing import Any, Literal, NoReturn
 
 from memoryd.catalog.aside import beside, is_suspect, set_aside, suspect
 from memoryd.catalog.journal import log_damage
-from memoryd.catalog.schema import CATALOG, expected_shape, migrate, shape
+from memoryd.catalog.schema import CATALOG, DERIVED, expected_shape, migrate, shape
 from memoryd.errors import DatabaseDamaged, DiskFull, FormatUnsupported, HomeError, MemorydError, StorePoisoned
 
 LOG_LIMIT = 16 << 20
@@ -142,6 +142,32 @@ class Database:
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (key, value),
         )
+
+    def take_over(self, other: Path) -> None:
+        """Hold exactly the derived rows (and marks) of another catalog of this version, in one transaction.
+
+        Readers go on with the former rows until then. Raises as `write` does.
+        """
+        self._alone("ATTACH DATABASE ? AS other", str(other))
+        try:
+            with self.write() as tx:
+                for table in reversed(DERIVED):
+                    tx.execute(f"DELETE FROM main.{table}")
+                tx.execute("DELETE FROM main.tallies")
+                for table in DERIVED:
+                    tx.execute(f"INSERT INTO main.{table} SELECT * FROM other.{table}")
+                tx.execute("REPLACE INTO main.meta SELECT * FROM other.meta")
+        finally:
+            self._alone("DETACH DATABASE other")
+
+    def _alone(self, sql: str, *parameters: str) -> None:
+        """A statement that SQLite takes outside transactions only."""
+        with self._lock:
+            self._check_writable()
+            try:
+                self._writer.execute(sql, parameters)
+            except sqlite3.Error as error:
+                self._raise(error)
 
     def checkpoint(self, *, wait_ms: int = _BUSY_MS) -> bool:
         """Move the whole log into the file and empty it; False where readers held it longer than `wait_ms`."""

@@ -167,6 +167,9 @@ END;
 """,
 )
 
+DERIVED = ("scopes", "documents", "events", "passages", "memories")
+"""Tables that the records fill, parents first; the counts beside them follow by their triggers."""
+
 STATE: tuple[str, ...] = (
     """
 -- Step 1: what no pack and no vault file can tell again.

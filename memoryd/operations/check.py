@@ -1,19 +1,22 @@
 """Is everything that memoryd promised still there and whole?
 
-Store, catalog, vault and indexes are compared with each other; nothing is changed.
+Store, catalog, vault and indexes are compared with each other. Nothing is changed, but for one thing: a vault file
+whose stored content turns out damaged is stored again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from memoryd.errors import VaultError
-from memoryd.operations import fresh, indexing, ingest, reconcile
+from memoryd.errors import StoreError, VaultError
+from memoryd.operations import fresh, indexing, ingest, reconcile, shadow
 from memoryd.operations.answers import source_of
 from memoryd.operations.home import Home
 from memoryd.records import VAULT_SOURCE, Finding, shown_path
 
+NAMED_MOST = 50
 Progress = Callable[[int, int, str], None]
 
 
@@ -28,7 +31,7 @@ def check(
     findings: list[Finding] = []
     parts: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
         ("store", lambda: home.store.findings(read_data=read_data)),
-        ("catalog", lambda: _catalog(home)),
+        ("catalog", lambda: _catalog(home, read_data, stop)),
         ("vault", lambda: _vault(home)),
         ("state", lambda: _state(home)),
         ("index", lambda: _index(home, read_data)),
@@ -48,7 +51,7 @@ def check(
     }
 
 
-def _catalog(home: Home) -> Iterator[Finding]:
+def _catalog(home: Home, read_data: bool, stop: Callable[[], bool]) -> Iterator[Finding]:
     for problem in home.catalog.problems():
         yield Finding("catalog-damaged", "catalog.db", problem, "Stop memoryd, remove catalog.db, start it again.")
     waiting = home.store.last_seq() - ingest.applied(home)
@@ -65,16 +68,56 @@ def _catalog(home: Home) -> Iterator[Finding]:
                     "Scan the corpus or touch the file: content that still exists heals.",
                 )
 
+    if read_data:
+        yield from _catalog_against_packs(home, stop)
+
+
+def _catalog_against_packs(home: Home, stop: Callable[[], bool]) -> Iterator[Finding]:
+    """Every record read again, and with it the content of every document."""
+    wrong, damaged = shadow.differing(home, stop)
+    for row in wrong[:NAMED_MOST]:
+        message = "The catalog tells this document otherwise than the packs do."
+        yield Finding("catalog-differs", source_of(row), message, "Run `memoryd rebuild`.", {"documents": len(wrong)})
+    for row in damaged:
+        again = False
+        if row.source == VAULT_SOURCE:
+            with suppress(StoreError, VaultError):
+                again = fresh.heal_file(home, row.path)
+        remedy = "Scan the corpus: content that still exists is stored again."
+        if row.source == VAULT_SOURCE:
+            remedy = "Nothing to do: it was stored again from its file." if again else "Restore the file in the vault."
+        yield Finding("content-damaged", source_of(row), row.problem or "", remedy)
+
 
 def _vault(home: Home) -> Iterator[Finding]:
     try:
         home.vault.git.run(["fsck", "--no-dangling", "--no-progress"])
     except VaultError as error:
         yield Finding(error.code, str(home.vault.path), error.message, error.next_step)
+    yield from _vault_against_catalog(home)
     for row in home.documents.with_problems(VAULT_SOURCE):
-        yield Finding("vault-file-invalid", shown_path(row.path), row.problem or "", "Correct the named line by hand.")
+        if row.extractor != ingest.UNREAD:
+            where, message = shown_path(row.path), row.problem or ""
+            yield Finding("vault-file-invalid", where, message, "Correct the named line by hand.")
     for identity in home.memories.duplicates():
         yield Finding("duplicate-id", identity, "More than one file holds this id.", "Remove or renumber the copy.")
+
+
+def _vault_against_catalog(home: Home) -> Iterator[Finding]:
+    """Files without a document and documents without a file, what is on its way aside."""
+    try:
+        listing = home.vault.listing()
+    except VaultError as error:
+        yield Finding(error.code, str(home.vault.path), error.message, error.next_step)
+        return
+    moving = {intent.path for intent in home.state.intents.all()} | {one.path for one in list(home.fresh)}
+    held = {row.path for row in home.documents.current(VAULT_SOURCE)}
+    for path in sorted((listing.keys() ^ held) - moving)[:NAMED_MOST]:
+        there = path in listing
+        message = "The catalog does not know this file." if there else "The catalog knows a file that is not there."
+        remedy = f"Check again after the next look at the vault ({home.config.vault.poll_seconds} s)"
+        remedy += ", or run `memoryd rebuild`." if there else "; the notices of `memoryd status` say why it is kept."
+        yield Finding("vault-differs", shown_path(path), message, remedy)
 
 
 def _state(home: Home) -> Iterator[Finding]:

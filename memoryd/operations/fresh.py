@@ -7,12 +7,13 @@ does not matter in which order a writer, the poll and a start notice the same fi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.digest import address_of
-from memoryd.errors import DatabaseDamaged, NotFound, StoreError, VaultError, VaultFileInvalid
+from memoryd.errors import ContentDamaged, DatabaseDamaged, NotFound, StoreError, VaultError, VaultFileInvalid
 from memoryd.operations.home import Home
-from memoryd.operations.ingest import Seen, store_group, valid_scope
+from memoryd.operations.ingest import UNREAD, Seen, store_group, valid_scope
 from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
 from memoryd.sources import entry
 
@@ -31,11 +32,12 @@ def vault_seen(path: bytes, data: bytes) -> Seen:
 
 
 def differs(home: Home, row: DocumentRow | None, one: Seen) -> bool:
-    """Whether what was read is not what the catalog holds, or its content is missing from the packs."""
+    """Whether what was read is not what the catalog holds, or the packs miss its content or hold it damaged."""
     if row is None or row.address is None or one.data is None:
         return True
     known = (row.address, row.scope, row.kind) == (address_of(one.data), one.scope, one.kind)
-    return not known or home.store.size(row.address) is None
+    lost = row.extractor == UNREAD or row.address in home.store.damaged
+    return not known or lost or home.store.size(row.address) is None
 
 
 def take_files(home: Home, paths: Iterable[bytes], gone: Collection[bytes] = ()) -> dict[str, int]:
@@ -68,6 +70,29 @@ def _take(home: Home, paths: Iterable[bytes], gone: Collection[bytes], counts: d
             batch.append(one)
     if batch:
         store_group(home, batch)
+
+
+def damaged_files(home: Home) -> set[bytes]:
+    """Paths of vault documents whose stored content was found damaged, and that wait to be stored again."""
+    rows = [row for row in home.documents.with_problems(VAULT_SOURCE) if row.extractor == UNREAD]
+    for address in home.store.damaged.copy():
+        rows += home.documents.by_address(address, None)
+    return {row.path for row in rows if row.source == VAULT_SOURCE}
+
+
+def heal_file(home: Home, path: bytes) -> bool:
+    """Store a vault file's content again where its stored bytes are damaged; the caller holds no lane.
+
+    Raises StoreError kinds.
+    """
+    row = home.documents.by_path(VAULT_SOURCE, path)
+    if row is None or row.address is None:
+        return False
+    with suppress(NotFound, ContentDamaged):
+        home.store.read(row.address)
+        if row.extractor != UNREAD:
+            return False
+    return any(take_files(home, [path]).values())
 
 
 def _look(home: Home, path: bytes) -> Seen | None:

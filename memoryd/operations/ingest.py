@@ -13,7 +13,7 @@ from itertools import islice
 from sqlite3 import Connection
 
 from memoryd.digest import document_id
-from memoryd.errors import StoreError, VaultFileInvalid
+from memoryd.errors import NotFound, StoreError, VaultFileInvalid
 from memoryd.extract.passages import Extracted, extract, identify
 from memoryd.operations.home import Home, timestamp
 from memoryd.records import (
@@ -33,6 +33,9 @@ APPLIED = "applied_seq"
 GROUP_BYTES = 32 << 20
 GROUP_DOCUMENTS = 2000
 REPLAY_BATCH = 500
+RECORDS_NOTICE = "records"
+UNREAD = "unread"
+"""`extractor` of a document whose content could not be read: its problem is the store's, not the file's."""
 _SCOPE = re.compile(r"global|p-[a-z0-9-]+-[0-9a-f]{8}")
 
 
@@ -119,6 +122,8 @@ def store_group(home: Home, batch: list[Seen]) -> None:
             home.scopes.apply(tx, replace(scope, seq=seq))
         _apply(home, tx, analysed)
         _advance(home, tx, seqs[0], seqs[-1])
+    for event in events:
+        home.notices.pop(event.address or "", None)  # it could not be read before
 
 
 def _event(one: Seen, address: str | None, observed: str) -> DocumentEvent:
@@ -231,18 +236,41 @@ def _apply(home: Home, tx: Connection, analysed: Sequence[Analysed]) -> None:
 def replay(home: Home, *, stop: Callable[[], bool] = lambda: False) -> int:
     """Bring the catalog up to the packs' records; returns how many records were applied. The caller holds no lane.
 
-    The store lane is free between batches, so that a long replay delays no write.
+    The store lane is free between batches, so that a long replay delays no write. Records in damaged frames are passed
+    over, and a notice tells of them.
     """
     done = 0
     while not stop():
         with home.store_lane:
-            batch = list(islice(home.store.records(applied(home)), REPLAY_BATCH))
-            if batch:
-                _replay_batch(home, batch)
-        done += len(batch)
-        if len(batch) < REPLAY_BATCH:
+            applied_now = _replay_some(home)
+        done += applied_now
+        if applied_now < REPLAY_BATCH:
             break
     return done
+
+
+def replay_rest(home: Home) -> int:
+    """As `replay`, for the few records that came meanwhile; the caller holds the store lane."""
+    done = 0
+    while True:
+        applied_now = _replay_some(home)
+        done += applied_now
+        if applied_now < REPLAY_BATCH:
+            return done
+
+
+def _replay_some(home: Home) -> int:
+    lost: list[str] = []
+    batch = list(islice(home.store.records(applied(home), lost=lost), REPLAY_BATCH))
+    if batch:
+        _replay_batch(home, batch)
+    if len(batch) < REPLAY_BATCH and applied(home) < home.store.last_seq():
+        with home.catalog.write() as tx:  # no readable record is left
+            home.catalog.set_meta(tx, APPLIED, str(home.store.last_seq()))
+    if lost:
+        step = "Run `memoryd check --read-data`; vault files are taken in again, scan the corpora."
+        home.notices[RECORDS_NOTICE] = f"{lost[0]} {step}"
+    return len(batch)
 
 
 def _replay_batch(home: Home, batch: list[StoredRecord]) -> None:
@@ -265,5 +293,5 @@ def _reread(home: Home, event: DocumentEvent) -> Analysed:
         return Analysed(event)
     try:
         return analyse(event, home.store.read(event.address))
-    except StoreError as error:
-        return Analysed(event, problem=error.message)
+    except (StoreError, NotFound) as error:
+        return Analysed(event, extractor=UNREAD, problem=error.message)

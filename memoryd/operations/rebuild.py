@@ -10,8 +10,9 @@ from typing import Any
 
 from memoryd.errors import IndexMismatch
 from memoryd.index.generations import Generation
-from memoryd.operations import indexing, ingest, reconcile
+from memoryd.operations import indexing, reconcile
 from memoryd.operations.home import Home, index_identity
+from memoryd.operations.shadow import take_over
 
 Progress = Callable[[int, int, str], None]
 
@@ -53,12 +54,10 @@ def rebuild(
 
 
 def refresh_catalog(home: Home, stop: Callable[[], bool]) -> int:
-    """Derive the catalog again from every record; answers go on from the rows that are there."""
+    """Make the catalog anew from every record; answers go on from the rows that are there until it stands."""
     with home.store_lane:
         home.store.rebuild_index()
-        with home.catalog.write() as tx:
-            home.catalog.set_meta(tx, ingest.APPLIED, "0")
-    return ingest.replay(home, stop=stop)
+    return take_over(home, stop)
 
 
 def _fill(home: Home, generation: Generation, progress: Progress, stop: Callable[[], bool]) -> None:

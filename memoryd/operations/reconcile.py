@@ -15,7 +15,7 @@ from typing import Any
 from memoryd.catalog.documents import DocumentRow
 from memoryd.catalog.state import Intent
 from memoryd.errors import NotFound, StoreError, VaultError
-from memoryd.operations.fresh import differs, take_files, vault_seen
+from memoryd.operations.fresh import damaged_files, differs, take_files, vault_seen
 from memoryd.operations.home import Home
 from memoryd.records import VAULT_SOURCE, shown_path
 
@@ -83,6 +83,8 @@ def _differences(home: Home, head: str) -> tuple[list[bytes], list[bytes], str |
     except VaultError as error:
         return [], [], _refuse(home, error.message)
     unsettled = {intent.path for intent in home.state.intents.all()}
+    for path in damaged_files(home):
+        home.vault_seen.pop(path, None)  # look at it again: its file heals what the packs lost
     if listing == home.vault_seen and len(listing) == home.documents.live_count(VAULT_SOURCE):
         _note_absence(home, None)
         return [], [], None

@@ -11,10 +11,12 @@ from typing import Any
 from memoryd.operations.home import Home, index_identity
 from memoryd.operations.ingest import replay
 from memoryd.operations.reconcile import reconcile_vault, settle_intents
+from memoryd.operations.shadow import sweep
 
 
 def recover(home: Home) -> dict[str, Any]:
     """Make a freshly opened home serve-ready; returns what was done. Raises StoreError, VaultError kinds."""
+    sweep(home.root)
     home.jobs.abandon_running()
     replayed = replay(home)
     intents = settle_intents(home)

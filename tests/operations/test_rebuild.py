@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import pytest
 
+from memoryd.catalog.schema import DERIVED
 from memoryd.errors import IndexMismatch
 from memoryd.operations import gateway, ingest, reading, rebuild
 from memoryd.operations.check import check
@@ -88,7 +91,7 @@ def test_a_failure_in_the_middle_leaves_the_old_generation_serving(filled, root,
 
 
 def test_an_old_record_read_again_does_not_undo_newer_ones(filled):
-    """While the catalog is read again from the beginning, a superseded revision never comes back."""
+    """While the records are read again from the beginning, answers go on from the catalog as it was."""
     old = gateway.add(filled, HERE, content="Port 8080.", type="fact", scope="global")
     plan = {"id": old["id"], "content": "Port 9090."}
     token = gateway.supersede(filled, HERE, **plan)["confirm"]
@@ -104,7 +107,8 @@ def test_an_old_record_read_again_does_not_undo_newer_ones(filled):
         rebuild.refresh_catalog(filled, stop)
     finally:
         ingest.REPLAY_BATCH = batch
-    assert 0 < ingest.applied(filled) < filled.store.last_seq()
+    assert ingest.applied(filled) == filled.store.last_seq()
+    assert not list(filled.root.glob("catalog.db.new*"))
     assert filled.memories.get(old["id"]).fields.status == "superseded"
     found = reading.search(filled, HERE, query="Port", mode="keyword")["memories"]
     assert [one["id"] for one in found] == [new["id"]]
@@ -147,6 +151,57 @@ def test_packs_damaged_all_over_cost_no_memory_that_the_vault_holds(filled, root
         pack.chmod(0o600)
         pack.write_bytes(b"\0" * pack.stat().st_size)
     report = rebuild.rebuild(filled)
-    assert report["vault"]["changed"] == 3
+    assert report["vault"]["added"] == 3
     assert answers(filled) == before
     assert not check(filled, read_data=True)["clean"], "the damaged packs are still named"
+
+
+def test_a_catalog_that_tells_other_things_than_the_packs_is_made_anew(filled, root):
+    """Rows that no record made, wrong states and wrong columns at an equal sequence number: none of them stays."""
+    before = (dump(filled), answers(filled))
+    with filled.catalog.write() as tx:
+        tx.execute("UPDATE documents SET scope = 'p-wrong-12345678', kind = 'code', tags = '[\"x\"]' WHERE seq = 1")
+        tx.execute("UPDATE documents SET address = NULL, seq = 999 WHERE seq = 2")
+        tx.execute("INSERT INTO scopes VALUES ('p-ghost-12345678', 'ghost', NULL, NULL, 7)")
+        ghost = (
+            "SELECT 500, 'ghost', source, X'67', scope, kind, type, status, address, size, exec, title, tags, 500, 500"
+        )
+        tx.execute(
+            f"INSERT INTO documents {ghost}, extractor, encoding, problem, observed FROM documents WHERE seq = 3"
+        )
+        tx.execute("DELETE FROM memories WHERE document = 3")
+    found = check(filled, read_data=True)["findings"]
+    assert {one["code"] for one in found if one["where"].startswith("vault/")} >= {"catalog-differs"}
+    assert len([one for one in found if one["code"] == "catalog-differs"]) == 3
+    rebuild.rebuild(filled)
+    settle(filled)
+    assert (dump(filled), answers(filled)) == before
+    assert filled.documents.counts()["scope"] == {"global": 3}
+    assert check(filled, read_data=True)["findings"] == []
+
+
+def dump(home):
+    """All derived rows and the counts beside them."""
+    return {
+        table: home.catalog.rows(f"SELECT * FROM {table} WHERE {where} ORDER BY 1, 2")
+        for table, where in {**dict.fromkeys(DERIVED, "1"), "tallies": "documents > 0", "totals": "1"}.items()
+    }
+
+
+def test_killed_while_the_catalog_is_made_anew(root):
+    """The old rows stay, and the next start sweeps what was half made."""
+    with opened(root) as home:
+        gateway.add(home, HERE, content="The queue holds forty jobs.", type="fact", scope="global")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            with opened(root) as home:
+                home.catalog.take_over = lambda _path: os.kill(os.getpid(), signal.SIGKILL)
+                rebuild.refresh_catalog(home, lambda: False)
+        finally:
+            os._exit(99)
+    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    assert (root / "catalog.db.new").exists()
+    with opened(root) as home:
+        assert not list(root.glob("catalog.db.new*"))
+        assert home.memories.counts(None) == {"in_force": 1}

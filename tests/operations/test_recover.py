@@ -8,10 +8,16 @@ import signal
 
 import pytest
 
+from memoryd.errors import ContentDamaged
 from memoryd.files import Files
 from memoryd.operations import gateway, reading
 from memoryd.operations.check import check
+from memoryd.operations.health import status
+from memoryd.operations.ingest import Seen, applied, store_documents
 from memoryd.operations.rebuild import rebuild
+from memoryd.operations.reconcile import reconcile_vault
+from memoryd.store import pack as packs
+from memoryd.store.shelf import Shelf
 from tests.operations.conftest import commits, git, opened, settle
 
 TEXTS = [
@@ -154,5 +160,83 @@ def test_a_memory_committed_but_not_yet_in_packs_is_taken_in_at_start(root, proj
         again = gateway.add(home, caller, content="Written while the store lane was busy.", type="fact", scope="global")
         assert (again["outcome"], again["id"]) == ("exists", added["id"])
         home.store_lane.release()
+    with opened(root) as home:
+        assert home.memories.get(added["id"]) is not None
+
+
+def spoil(root, kind):
+    """Flip a bit in the payload of every frame of this kind, in every pack."""
+    for path in (root / "store" / "packs").rglob("*.pack"):
+        data = bytearray(path.read_bytes())
+        with Shelf(root / "store").open(bytes.fromhex(path.stem)) as file:
+            for frame in file.footer().entries:
+                if frame.kind == kind:
+                    data[frame.offset + frame.length - 1] ^= 1
+        path.chmod(0o600)
+        path.write_bytes(data)
+
+
+def lose(root, *views):
+    for view in views:
+        for path in [root / view, *root.glob(f"{view}-*")]:
+            path.unlink(missing_ok=True)
+
+
+def words(home, caller, query):
+    return [one["id"] for one in reading.search(home, caller, query=query, mode="keyword")["memories"]]
+
+
+@pytest.mark.parametrize("lost", [[], ["catalog.db"], ["catalog.db", "store/index.db"]], ids=len)
+def test_damaged_contents_heal_from_the_vault(root, nobody, lost):
+    """The vault holds the bytes; a damaged frame is no fault of the file, and never told as one."""
+    with opened(root) as home:
+        added = gateway.add(home, nobody, content="The zebra queue.", type="fact", scope="global")
+        settle(home)
+    spoil(root, packs.CHUNK)
+    lose(root, *lost)
+    with opened(root) as home:
+        if not lost:
+            found = check(home, read_data=True)["findings"]
+            assert {one["code"] for one in found} == {"frame-damaged", "content-damaged"}
+            assert "stored again" in next(one["remedy"] for one in found if one["code"] == "content-damaged")
+        assert reading.get(home, nobody, id=added["id"])["content"].endswith("The zebra queue.")
+        shown = reading.get(home, nobody, id=added["id"], metadata=True)
+        assert shown["extraction"]["problem"] is None
+        settle(home)
+        assert words(home, nobody, "zebra") == [added["id"]]
+        assert status(home, nobody)["vault"]["faulty"] == []
+        assert {one["code"] for one in check(home, read_data=True)["findings"]} == {"frame-damaged"}
+        assert status(home, nobody)["notices"] == []
+
+
+def test_a_content_that_a_reader_found_damaged_heals_at_the_next_look(root, nobody):
+    with opened(root) as home:
+        added = gateway.add(home, nobody, content="The zebra queue.", type="fact", scope="global")
+    spoil(root, packs.CHUNK)
+    with opened(root) as home:
+        with pytest.raises(ContentDamaged):
+            home.store.read(added["address"])
+        assert reconcile_vault(home)["changed"] == 1
+        assert home.store.read(added["address"])
+        assert reconcile_vault(home)["changed"] == 0
+
+
+def test_one_damaged_record_frame_and_no_catalog_block_no_start(root, nobody):
+    with opened(root) as home:
+        store_documents(home, [Seen("notes", b"a.md", "global", "document", b"Kept in the corpus.")])
+        added = gateway.add(home, nobody, content="The zebra queue.", type="fact", scope="global")
+    spoil(root, packs.DOCUMENT)
+    lose(root, "catalog.db", "store/index.db")
+    with opened(root) as home:
+        assert any(one.startswith("records: The records 1 to 1 in ") for one in status(home, nobody)["notices"])
+        assert home.memories.get(added["id"]) is not None, "the vault file was taken in again"
+        assert home.documents.by_path("notes", b"a.md") is None, "a scan brings it back"
+        settle(home)
+        assert words(home, nobody, "zebra") == [added["id"]]
+        assert home.store.last_seq() == applied(home) == 3, "no number is given out again"
+        found = check(home, read_data=True)["findings"]
+        assert {one["code"] for one in found} == {"frame-damaged"}
+        assert all("Scan the corpora" in one["remedy"] for one in found)
+        assert rebuild(home)["documents"] == 1
     with opened(root) as home:
         assert home.memories.get(added["id"]) is not None
