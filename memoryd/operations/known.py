@@ -10,13 +10,14 @@ from typing import Any
 
 from memoryd.catalog.memories import MemoryRow
 from memoryd.digest import memory_id, normalise_for_identity
-from memoryd.errors import HeldElsewhere, NotFound, VaultError
-from memoryd.operations.fresh import try_drain
+from memoryd.errors import HeldElsewhere, NotFound, StoreError, VaultError
+from memoryd.operations.fresh import heal_file, try_drain
 from memoryd.operations.home import Fresh, Home
 from memoryd.records import MemoryFields, shown_path
 from memoryd.sources import entry
 
 Known = MemoryRow | Fresh
+HEALED = "Its stored bytes were damaged and were stored again from the file."
 
 
 def known(home: Home, identity: str, scopes: tuple[str, ...]) -> Known | None:
@@ -56,7 +57,16 @@ def _exists(home: Home, found: Known, edited: bool, text: str) -> dict[str, Any]
     if answer["commit"] is None:
         committed = home.vault.committed(found.path)
         answer["commit"] = committed[0] if committed is not None else None
+    if _healed(home, found.path):
+        return {"outcome": "exists", **answer, "edited": edited, "healed": True, "next": f"{text} {HEALED}"}
     return {"outcome": "exists", **answer, "edited": edited, "next": text}
+
+
+def _healed(home: Home, path: bytes) -> bool:
+    try:
+        return heal_file(home, path)
+    except (StoreError, VaultError):
+        return False  # the file holds the words; a later look at the vault tries again
 
 
 def _retired(found: Known, last: MemoryRow | None, content: str) -> dict[str, Any]:

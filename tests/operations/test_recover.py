@@ -221,6 +221,19 @@ def test_a_content_that_a_reader_found_damaged_heals_at_the_next_look(root, nobo
         assert reconcile_vault(home)["changed"] == 0
 
 
+def test_adding_the_same_words_again_heals_their_damaged_bytes(root, nobody):
+    words_again = {"content": "The zebra queue.", "type": "fact", "scope": "global"}
+    with opened(root) as home:
+        added = gateway.add(home, nobody, **words_again)
+    spoil(root, packs.CHUNK)
+    with opened(root) as home:
+        again = gateway.add(home, nobody, **words_again)
+        assert (again["outcome"], again["id"], again["healed"]) == ("exists", added["id"], True)
+        assert home.store.read(added["address"])
+        assert "healed" not in gateway.add(home, nobody, **words_again)
+        assert commits(home) == 1
+
+
 def test_one_damaged_record_frame_and_no_catalog_block_no_start(root, nobody):
     with opened(root) as home:
         store_documents(home, [Seen("notes", b"a.md", "global", "document", b"Kept in the corpus.")])
