@@ -89,11 +89,14 @@ def list_corpora(context: Context, as_json: bool) -> None:
 
     status = context.tool("memory_status", {})
     data = {"corpora": status["corpora"], "orphaned": status["orphaned"]}
+    data["elsewhere"] = {name: status["elsewhere"][name] for name in ("corpora", "orphaned")}
     columns = ["label", "documents", "scope", "code", "path", "problem"]
 
     def human() -> None:
         show.rows(columns, [[one[name] for name in columns] for one in data["corpora"]])
         _show_orphaned(data["orphaned"])
+        if hidden := sum(data["elsewhere"].values()):
+            click.echo(f"{hidden} more of other projects: call it there, or see `memoryd config`.")
 
     emit(data, as_json, human)
 

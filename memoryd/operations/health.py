@@ -5,26 +5,43 @@ Cheap on purpose: every figure comes from a counter, an indexed count or a field
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+from memoryd.catalog.documents import DocumentRow
+from memoryd.digest import PREFIX
 from memoryd.operations import callers, indexing, scan
 from memoryd.operations.home import Caller, Home
-from memoryd.operations.ingest import UNREAD
+from memoryd.operations.ingest import UNREAD, valid_scope
 from memoryd.operations.reconcile import VAULT_COMMIT
-from memoryd.records import VAULT_SOURCE, shown_path
+from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
 from memoryd.runtime import VERSION
+
+T = TypeVar("T")
+Scopes = tuple[str, ...]
 
 
 def status(home: Home, caller: Caller) -> dict[str, Any]:
-    """Everything that memory_status and `memoryd status` show."""
+    """Everything that memory_status and `memoryd status` show.
+
+    What belongs to scopes that the caller does not read is only counted, under `elsewhere`; scope ids are no secret.
+    """
     generation = home.generation
     stats = home.store.stats()
+    reads = callers.readable(home, caller, None)
+    sources = _sources(home, reads)
+    known = home.documents.counts()
+    faults, other_faults = _parted(faulty(home), lambda row: row.scope in reads)
+    twins, other_twins = _parted(home.memories.duplicates(), lambda one: home.memories.get(one, reads) is not None)
+    corpora, other_corpora = _parted(scan.listed(home), lambda one: one["scope"] in reads)
+    orphans, other_orphans = _parted(scan.orphaned(home), lambda one: one["label"] in sources)
+    notices, other_notices = _parted(sorted(dict(home.notices).items()), lambda one: _concerns(home, one[0], reads))
     return {
         "version": VERSION,
         "home": str(home.root),
         "scopes": callers.described(home, caller),
         "memories": home.memories.counts(None),
-        "documents": home.documents.counts(),
+        "documents": {**known, "source": {k: n for k, n in known["source"].items() if k in sources}},
         "passages": home.passages.count(),
         "store": {
             "packs": stats.packs,
@@ -42,14 +59,49 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
         "vault": {
             "path": str(home.vault.path),
             "commit": home.catalog.meta(VAULT_COMMIT) or None,
-            "faulty": faulty(home),
-            "duplicate_ids": home.memories.duplicates(),
+            "faulty": [{"path": shown_path(row.path), "problem": row.problem} for row in faults],
+            "duplicate_ids": twins,
         },
-        "corpora": scan.listed(home),
-        "orphaned": scan.orphaned(home),
+        "corpora": corpora,
+        "orphaned": orphans,
         "config": {"path": str(home.loaded.path), "differs": home.loaded.file_differs()},
-        "notices": [f"{topic}: {text}" for topic, text in sorted(home.notices.items())],
+        "notices": [f"{topic}: {text}" for topic, text in notices],
+        "elsewhere": {
+            "documents": sum(n for k, n in known["source"].items() if k not in sources),
+            "faulty": other_faults,
+            "duplicate_ids": other_twins,
+            "corpora": other_corpora,
+            "orphaned": other_orphans,
+            "notices": other_notices,
+        },
     }
+
+
+def _parted(found: Iterable[T], visible: Callable[[T], bool]) -> tuple[list[T], int]:
+    """What may be shown, and how much may not."""
+    everything = list(found)
+    shown = [one for one in everything if visible(one)]
+    return shown, len(everything) - len(shown)
+
+
+def _sources(home: Home, reads: Scopes) -> set[str]:
+    """The vault, and the labels of folders with anything in these scopes."""
+    configured = {corpus.label for corpus in home.config.corpora if corpus.scope in reads}
+    return configured | {VAULT_SOURCE} | {source for _, scope, source, _ in home.documents.tallies() if scope in reads}
+
+
+def _concerns(home: Home, topic: str, reads: Scopes) -> bool:
+    """Whether a notice is about something in these scopes, or about the home as a whole."""
+    if topic.startswith(PREFIX):
+        return bool(home.documents.ever_at(topic, reads))
+    place, _, rest = topic.partition("/")
+    if place == "vault" and rest:
+        row = home.documents.by_path(VAULT_SOURCE, rest.encode())
+        folder = rest.partition("/")[0]
+        return (row.scope if row is not None else folder if valid_scope(folder) else GLOBAL_SCOPE) in reads
+    if place == "corpus" and rest:
+        return {corpus.label: corpus.scope for corpus in home.config.corpora}.get(rest, GLOBAL_SCOPE) in reads
+    return True
 
 
 def degraded(home: Home) -> list[dict[str, str]]:
@@ -63,13 +115,9 @@ def degraded(home: Home) -> list[dict[str, str]]:
     ]
 
 
-def faulty(home: Home) -> list[dict[str, str]]:
-    """Vault files that do not parse, by path, with the line and what is wrong."""
-    return [
-        {"path": shown_path(row.path), "problem": row.problem}
-        for row in home.documents.with_problems(VAULT_SOURCE)
-        if row.problem and row.extractor != UNREAD
-    ]
+def faulty(home: Home) -> list[DocumentRow]:
+    """Vault files that do not parse; `problem` names the line and what is wrong."""
+    return [row for row in home.documents.with_problems(VAULT_SOURCE) if row.problem and row.extractor != UNREAD]
 
 
 def ready(home: Home) -> list[str]:

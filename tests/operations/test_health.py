@@ -7,6 +7,7 @@ import json
 from memoryd.operations import gateway
 from memoryd.operations.health import numbers, ready, status
 from memoryd.operations.home import Caller
+from memoryd.operations.reconcile import reconcile_vault
 from memoryd.operations.scan import scan_corpora
 from memoryd.runtime import VERSION
 from tests.operations.conftest import configure, opened, settle
@@ -82,3 +83,46 @@ def test_without_a_generation_nothing_is_called_ready(home):
     home.generation = None
     assert ready(home) == ["index: No generation is open."]
     assert status(home, HERE)["index"]["generation"] == 0
+
+
+def test_what_lies_in_other_scopes_is_counted_and_not_described(root, project, tmp_path):
+    mine, other = project("mine"), project("walrus")
+    with opened(root) as home:
+        scope = gateway.add(home, other, content="Walrus plans.", type="fact")["scope"]
+    places = {label: tmp_path / f"{label}-walrus" for label in ("hidden", "lost")}
+    places["hidden"].mkdir()
+    (places["hidden"] / "a.md").write_text("Walrus words.")
+    configure(root, corpora=[{"label": label, "path": str(path), "scope": scope} for label, path in places.items()])
+    with opened(root) as home:
+        (place,) = (home.vault.path / scope).iterdir()
+        (file,) = place.iterdir()
+        (place / "a-copy.md").write_text(file.read_text())
+        (place / "walrus-faulty.md").write_text("---\ntitle: [unclosed\n---\nx\n")
+        reconcile_vault(home)
+        report = scan_corpora(home)
+        assert not report["corpora"]["lost"]["complete"]
+        address = home.documents.by_path("hidden", b"a.md").address
+        home.notices[address] = "Walrus content is damaged."
+        home.notices[f"vault/{scope}/fact/walrus.md"] = "It cannot be read."
+        shown = status(home, mine)
+        text = json.dumps({**shown, "documents": {**shown["documents"], "scope": {}}})
+        assert not [word for word in ("alrus", "hidden", "lost", address) if word in text]
+        assert shown["elsewhere"] == {
+            "documents": 1,
+            "faulty": 1,
+            "duplicate_ids": 1,
+            "corpora": 2,
+            "orphaned": 0,
+            "notices": 3,
+        }
+        assert scope in shown["documents"]["scope"]
+        theirs = status(home, other)
+        assert set(theirs["elsewhere"].values()) == {0}
+        assert [one["label"] for one in theirs["corpora"]] == ["hidden", "lost"]
+        assert len(theirs["notices"]) == 3
+        assert [one["path"] for one in theirs["vault"]["faulty"]] == [f"{scope}/fact/walrus-faulty.md"]
+        assert len(theirs["vault"]["duplicate_ids"]) == 1
+    configure(root)
+    with opened(root) as home:
+        assert (status(home, mine)["orphaned"], status(home, mine)["elsewhere"]["orphaned"]) == ([], 1)
+        assert [one["label"] for one in status(home, other)["orphaned"]] == ["hidden"]
