@@ -7,11 +7,13 @@ An `OSError` from fsync is never retried here: the caller poisons its handle.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 Fault = Callable[[str], None]
+PREALLOCATED_FROM = 1 << 20
 
 
 def no_fault(_point: str) -> None:
@@ -25,11 +27,15 @@ class Files:
         self.fault = fault
 
     def write_new(self, path: Path, pieces: list[bytes] | bytes, *, owner: str, mode: int = 0o600) -> None:
-        """Create `path` (must not exist), write all pieces, fsync. Raises OSError; leaves the torn file behind."""
+        """Create `path` (must not exist), write all pieces, fsync. Raises OSError; leaves the torn file behind.
+
+        Room for a large file is taken before its first byte: it lies in one place, and a full disk is met at once.
+        """
         parts = [pieces] if isinstance(pieces, bytes) else pieces
         self.fault(f"{owner}.create")
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
+            preallocate(fd, sum(map(len, parts)))
             for part in parts:
                 self.fault(f"{owner}.write")
                 write_all(fd, part)
@@ -81,3 +87,14 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def preallocate(fd: int, size: int) -> None:
+    """Take the room for a file of this size, where that is worth a call and the file system can do it."""
+    if size < PREALLOCATED_FROM:
+        return
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV):
+            raise

@@ -23,6 +23,7 @@ ROOMS: dict[str, list[str]] = {
         "chunkindex",
         "survey",
         "keeper",
+        "reserve",
         "seal",
         "drafts",
         "group",

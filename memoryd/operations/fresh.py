@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.digest import address_of
-from memoryd.errors import ContentDamaged, DatabaseDamaged, NotFound, StoreError, VaultError, VaultFileInvalid
+from memoryd.errors import ContentDamaged, DatabaseDamaged, DiskFull, NotFound, StoreError, VaultError, VaultFileInvalid
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import UNREAD, Seen, store_group, valid_scope
 from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
@@ -134,7 +134,12 @@ def try_drain(home: Home, *, wait: bool = False) -> int:
     What was committed to the vault is durable; it waits in the backlog, and a notice says why.
     """
     try:
-        return drain_fresh(home, wait=wait)
+        try:
+            return drain_fresh(home, wait=wait)
+        except DiskFull:
+            if not home.store.release_reserve():
+                raise
+            return drain_fresh(home, wait=wait)
     except (StoreError, DatabaseDamaged) as error:
         home.notices[PACKS_NOTICE] = f"{len(home.fresh)} committed memories wait for the store: {error.message}"
         return 0

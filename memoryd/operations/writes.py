@@ -18,7 +18,7 @@ from typing import Any, cast
 from memoryd.catalog.memories import MemoryRow
 from memoryd.catalog.state import Intent
 from memoryd.digest import address_of, sha256_hex
-from memoryd.errors import MemorydError, TokenInvalid, VaultFileInvalid
+from memoryd.errors import DiskFull, MemorydError, TokenInvalid, VaultFileInvalid
 from memoryd.operations.home import Fresh, Home
 from memoryd.records import MemoryFields, shown_path
 from memoryd.sources import entry
@@ -79,8 +79,18 @@ def _announce(home: Home, commit: VaultCommit, wanted: Mapping[bytes, MemoryFiel
 def commit_files(home: Home, writes: Sequence[VaultWrite], message: str) -> VaultCommit:
     """Commit under a write intent, which a crash leaves to be settled. The caller holds the vault lane.
 
-    Raises VaultError kinds and DiskFull, and what state.db raises before anything is written.
+    On a full disk it is tried once more in the space that the store holds back. Raises VaultError kinds and DiskFull,
+    and what state.db raises before anything is written.
     """
+    try:
+        return _commit_once(home, writes, message)
+    except DiskFull as error:
+        if error.details.get("settle") or not home.store.release_reserve():
+            raise
+        return _commit_once(home, writes, message)
+
+
+def _commit_once(home: Home, writes: Sequence[VaultWrite], message: str) -> VaultCommit:
     write_id = uuid.uuid4().hex
     head, now = home.vault.head(), home.clock()
     home.state.intents.add(*(Intent(write_id, one.path, one.sha256, head, os.getpid(), now) for one in writes))

@@ -42,6 +42,7 @@ from memoryd.store.group import WriteGroup
 from memoryd.store.keeper import IndexKeeper
 from memoryd.store.manifest import Manifest, parse_manifest, whole
 from memoryd.store.pack import PackWriter
+from memoryd.store.reserve import SMALL_BYTES, Reserve
 from memoryd.store.seal import FULL, Sealer
 from memoryd.store.shelf import Shelf
 from memoryd.store.survey import records_in
@@ -85,6 +86,8 @@ class ChunkStore:
         self._group: WriteGroup | None = None
         self._encoder = ThreadPoolExecutor(ENCODER_THREADS, thread_name_prefix="memoryd-pack")
         self._keeper = keeper
+        self._reserve = Reserve(shelf.packs.parent / "reserve")
+        self._reserve.make()
         self.damaged: set[str] = set()
         """Addresses whose stored bytes a read found damaged; adding the same content again heals them."""
         self._last_seq = keeper.ask(lambda index: index.last_seq())
@@ -150,9 +153,23 @@ class ChunkStore:
                 raise StoreError("Another write group was opened since.", next_step="Open a new group and add again.")
             pieces = writer.finish()
             rows.size = writer.size
-            self._sealer.seal(rows.pack, pieces)
-            self._apply(rows)
+            try:
+                self._sealer.seal(rows.pack, pieces)
+                self._apply(rows)
+            except DiskFull:
+                if rows.size > SMALL_BYTES or not self.release_reserve():
+                    raise
+                self._sealer.seal(rows.pack, pieces)
+                self._apply(rows)
             self._last_seq = rows.last_seq
+            self._reserve.make()
+
+    def release_reserve(self) -> bool:
+        """Give the space back that is held for small writes; False where none was held. A later write holds it again.
+
+        For a small write of the caller's own that met a full disk and is tried once more.
+        """
+        return self._reserve.release()
 
     def _apply(self, rows: PackRows) -> None:
         """Tell the index of a sealed pack; where it has no room the pack is taken back."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
 
-from memoryd.files import Files
+from memoryd.files import PREALLOCATED_FROM, Files
 
 
 class Broken(Exception):
@@ -64,3 +65,37 @@ def test_mkdir_makes_parents_and_is_idempotent(tmp_path):
 
 def test_unlink_of_a_missing_file_is_fine(tmp_path):
     Files().unlink(tmp_path / "none", owner="x")
+
+
+def test_room_for_a_large_file_is_taken_first(tmp_path, monkeypatch):
+    asked = []
+    take = os.posix_fallocate
+
+    def spy(fd, offset, size):
+        asked.append((os.fstat(fd).st_size, offset, size))
+        take(fd, offset, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", spy)
+    large = bytes(range(256)) * (PREALLOCATED_FROM // 256)
+    Files().write_new(tmp_path / "large", [large, b"end"], owner="t")
+    Files().write_new(tmp_path / "small", b"small", owner="t")
+    assert asked == [(0, 0, len(large) + 3)]
+    assert (tmp_path / "large").read_bytes() == large + b"end"
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOSPC])
+def test_a_file_system_that_takes_no_room_beforehand_is_written_all_the_same(tmp_path, monkeypatch, code):
+    """And a full one is told before the first byte."""
+
+    def refuse(*_arguments):
+        raise OSError(code, "injected")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    large = bytes(PREALLOCATED_FROM)
+    if code == errno.ENOSPC:
+        with pytest.raises(OSError, match="injected"):
+            Files().write_new(tmp_path / "large", large, owner="t")
+        assert (tmp_path / "large").stat().st_size == 0
+    else:
+        Files().write_new(tmp_path / "large", large, owner="t")
+        assert (tmp_path / "large").read_bytes() == large

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from memoryd.errors import DiskFull
 from memoryd.files import Files
 from memoryd.operations import gateway, reading
 from memoryd.operations.health import status
@@ -115,3 +118,34 @@ def test_a_hook_that_spoils_a_file_turns_no_stored_memory_into_an_error(home, ch
     assert commits(home) == 1
     faulty = status(home, HERE)["vault"]["faulty"]
     assert [one["path"] for one in faulty] == [answer["path"]]
+
+
+@pytest.mark.parametrize("point", ["vault.write", "pack.write"])
+def test_a_memory_finds_room_on_a_full_disk_once(root, point):
+    """H38: the space that the store holds back is for small writes; without it the disk is called full."""
+    files = Files(lambda _point: None)
+    reserve = root / "store" / "reserve"
+    with opened(root, files=files) as home:
+        caller = Caller()
+        gateway.add(home, caller, content="Before.", type="fact", scope="global")
+
+        def full(name):
+            if name == point and reserve.exists():
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        files.fault = full
+        added = gateway.add(home, caller, content="On a full disk.", type="fact", scope="global")
+        assert added["outcome"] == "added"
+        assert home.memories.get(added["id"]) is not None, "it is in the packs as well"
+
+        def really_full(name):
+            if name == "vault.write":
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        files.fault = really_full
+        with pytest.raises(DiskFull):
+            gateway.add(home, caller, content="No room at all.", type="fact", scope="global")
+        assert home.state.intents.all() == []
+        files.fault = lambda _point: None
+        gateway.add(home, caller, content="Room again.", type="fact", scope="global")
+        assert reserve.exists(), "held back again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,32 +11,38 @@ import pytest
 
 from memoryd.errors import DiskFull, StoreError, StorePoisoned
 from memoryd.files import Files
+from memoryd.store.reserve import RESERVE_BYTES, SMALL_BYTES, Reserve
 
 STEPS = ["pack.mkdir", "pack.create", "pack.write", "pack.fsync", "pack.rename", "pack.fsync_dir", "index.commit"]
 
 
 class Failing(Files):
-    """Raises one OSError at the first time that `step` comes after `arm`."""
+    """Raises an OSError at the first time that `step` comes after `arm`, or (`always`) at every time."""
 
     def __init__(self) -> None:
         super().__init__(self._maybe)
         self.step: str | None = None
         self.code = 0
+        self.always = False
         self.seen: list[str] = []
+        self.watch: Callable[[], None] = lambda: None
 
-    def arm(self, step: str, code: int) -> None:
-        self.step, self.code = step, code
+    def arm(self, step: str, code: int, *, always: bool = False) -> None:
+        self.step, self.code, self.always = step, code, always
 
     def _maybe(self, point: str) -> None:
         self.seen.append(point)
+        self.watch()
         if point == self.step:
-            self.step = None
+            self.step = point if self.always else None
             raise OSError(self.code, "injected")
 
 
 def tree(home: Path) -> list[str]:
     return sorted(
-        path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file() and "index.db" not in path.name
+        path.relative_to(home).as_posix()
+        for path in home.rglob("*")
+        if path.is_file() and "index.db" not in path.name and path.name != "reserve"
     )
 
 
@@ -82,20 +89,51 @@ def test_the_order_of_a_commit(started, failing):
 def test_h38_a_full_disk_leaves_nothing_and_the_next_try_succeeds(started, failing, put, tmp_path, step, opened):
     """ENOSPC at every step: a typed error, nothing half-written, everything stored stays readable."""
     store, address, before = started
+    (tmp_path / "home" / "store" / "reserve").unlink()
     failing.arm(step, errno.ENOSPC)
     made = 0
-    while failing.step is not None:  # `mkdir` comes only with a pack in a new folder
-        try:
+    with pytest.raises(DiskFull) as raised:
+        while made < 600:  # `mkdir` comes only with a pack in a new folder
             attempt_number(store, made)
             made += 1
             before = tree(tmp_path / "home")
-        except DiskFull as error:
-            assert error.code == "disk-full"
+    assert raised.value.code == "disk-full"
     assert tree(tmp_path / "home") == before
     assert store.read(address) == b"acknowledged before"
     assert store.last_seq() == made
     assert attempt_number(store, made) == [made + 1]
     assert list(store.findings(read_data=True)) == []
+
+
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_a_small_write_takes_the_reserve_on_a_full_disk(started, failing, opened, noise, tmp_path, step):
+    """Once; a large one never does; and the space is held back again when there is room."""
+    store, _address, _before = started
+    reserve = tmp_path / "home" / "store" / "reserve"
+    assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES
+    failing.arm(step, errno.ENOSPC)
+    with pytest.raises(DiskFull), store.group() as group:
+        group.add(noise(SMALL_BYTES + 1))
+        group.commit()
+    assert reserve.exists()
+    failing.arm(step, errno.ENOSPC)
+    seen = []
+    failing.watch = lambda: seen.append(reserve.exists())
+    assert attempt_number(store, 0) == [1]
+    assert False in seen, "it was given back for the second attempt"
+    assert reserve.exists()
+    store.close()
+    reserve.write_bytes(b"half made")
+    opened()
+    assert reserve.stat().st_size == RESERVE_BYTES
+
+
+def test_no_space_is_held_back_where_little_is_left(tmp_path):
+    free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
+    reserve = Reserve(tmp_path / "reserve", size=free)
+    assert not reserve.make()
+    assert not reserve.release()
+    assert list(tmp_path.iterdir()) == []
 
 
 def attempt_number(store, number: int) -> list[int]:
@@ -132,11 +170,10 @@ def test_a_pack_that_was_renamed_is_taken_back_durably(started, failing):
     attempt_number(store, 0)
     failing.seen.clear()
     fail_after_rename(failing, errno.ENOSPC)
-    with pytest.raises(DiskFull):
-        attempt_number(store, 1)
-    after = failing.seen[failing.seen.index("pack.rename") :]
-    assert after == ["pack.rename", "pack.fsync_dir", "pack.unlink", "pack.fsync_dir"]
-    assert attempt_number(store, 2) == [2]
+    assert attempt_number(store, 1) == [2], "in the reserve"
+    first = failing.seen.index("pack.rename")
+    assert failing.seen[first : first + 4] == ["pack.rename", "pack.fsync_dir", "pack.unlink", "pack.fsync_dir"]
+    assert [record.seq for record in store.records()] == [1, 2]
 
 
 def test_a_pack_that_cannot_be_taken_back_ends_all_writes(started, failing):
@@ -218,7 +255,7 @@ def test_a_pack_that_the_index_could_not_take_is_found_by_the_next_open(started,
 
 def test_a_group_is_of_no_use_after_a_failure(started, failing):
     store, _address, _before = started
-    failing.arm("pack.write", errno.ENOSPC)
+    failing.arm("pack.write", errno.ENOSPC, always=True)
     group = store.group()
     group.add(b"content")
     with pytest.raises(DiskFull):

@@ -1,0 +1,54 @@
+"""How does a small write still find room on a full disk?
+
+A file of zeros holds some space back. A small write that meets a full disk removes it and tries once more; it is made
+again when there is room for more than it. It holds no data: losing it, or half of it, costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+RESERVE_BYTES = 4 << 20
+SMALL_BYTES = RESERVE_BYTES // 4
+"""A write up to this many bytes may have the reserve; more would use up what the next small ones need."""
+
+
+class Reserve:
+    """The held-back space of one store."""
+
+    def __init__(self, path: Path, size: int = RESERVE_BYTES) -> None:
+        self._path = path
+        self._size = size
+        self._held = False
+
+    def make(self) -> bool:
+        """Hold the space back, unless it is held already or the disk has too little; whether it is held now."""
+        if not self._held:
+            try:
+                self._held = self._filled()
+            except OSError:
+                self.release()
+        return self._held
+
+    def _filled(self) -> bool:
+        if self._path.exists() and self._path.stat().st_blocks * 512 >= self._size:
+            return True
+        about = os.statvfs(self._path.parent)
+        if about.f_bavail * about.f_frsize < 2 * self._size:
+            return False
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, self._size)
+        finally:
+            os.close(fd)
+        return True
+
+    def release(self) -> bool:
+        """Give the space back; False where none was held."""
+        self._held = False
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+            return True
+        return False
