@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 GLOBAL_SCOPE = "global"
 VAULT_SOURCE = "vault"
@@ -198,8 +198,7 @@ class Filter:
     path_prefix: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LegHit:
+class LegHit(NamedTuple):
     """One passage (or whole document, then `passage_id` is empty) found by one leg, best first in its list."""
 
     document_id: str

@@ -155,9 +155,11 @@ class LexicalIndex:
                 return []
             wanted = Query.boolean_query([(Occur.Must, asked), (Occur.Must, Query.const_score_query(allowed, 0.0))])
             found = searcher.search(wanted, limit + TIE_MARGIN, count=False).hits
-            hits = [LegHit(*_ids(searcher.doc(address)), score=float(score)) for score, address in found]
-        hits.sort(key=lambda hit: (-hit.score, hit.document_id, hit.passage_id))
-        return hits[:limit]
+            lowest = found[limit - 1][0] if len(found) > limit else 0.0
+            # what only ties with the last one may take its place; the others beyond it are not even read
+            hits = [(-score, *_ids(searcher.doc(address))) for score, address in found if score >= lowest]
+        hits.sort()
+        return [LegHit(document, passage, -score) for score, document, passage in hits[:limit]]
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """(document_id, passage_id) of every committed entry, in no order. Raises IndexDamaged."""
@@ -198,7 +200,7 @@ class LexicalIndex:
 
     def _ask(self, searcher: tantivy.Searcher, terms: QueryTerms, allowed: Query) -> Query | None:
         longer = self._longer(searcher, terms.prefix, allowed)
-        parts = [self._fields(searcher, terms, longer, *_WHOLE), self._fields(searcher, terms, longer, *_PART)]
+        parts = [self._fields(searcher, terms, longer, allowed, *names) for names in (_WHOLE, _PART)]
         asked = [part for part in parts if part is not None]
         title = self._terms(searcher, "title", terms.words)
         if title:
@@ -206,9 +208,9 @@ class LexicalIndex:
         return _any_query(asked) if asked else None
 
     def _fields(
-        self, searcher: tantivy.Searcher, terms: QueryTerms, longer: Sequence[str], word: str, code: str
+        self, searcher: tantivy.Searcher, terms: QueryTerms, longer: Sequence[str], allowed: Query, word: str, code: str
     ) -> Query | None:
-        words = self._terms(searcher, word, terms.words) + self._pairs(searcher, word, terms.words)
+        words = self._terms(searcher, word, terms.words) + self._pairs(searcher, word, terms.words, allowed)
         codes = self._terms(searcher, code, terms.codes)
         legs = [_any_query(leg) for leg in (words, codes) if leg]
         asked = [Query.disjunction_max_query(legs, TIE)] if legs else []
@@ -224,13 +226,15 @@ class LexicalIndex:
             known = sorted(known, key=lambda term: (counted[term], term))[:MAX_TERMS]
         return [Query.term_query(self._schema, name, term, "freq") for term in known]
 
-    def _pairs(self, searcher: tantivy.Searcher, name: str, words: Sequence[str]) -> list[Query]:
+    def _pairs(self, searcher: tantivy.Searcher, name: str, words: Sequence[str], allowed: Query) -> list[Query]:
+        """Neighbours, sought only where the filter allows: looking at positions costs more than all else."""
         known = {word for word in set(words) if searcher.doc_freq(name, word)}
         pairs = dict.fromkeys(
             pair for pair in itertools.pairwise(words) if pair[0] != pair[1] and known.issuperset(pair)
         )
+        there = Query.const_score_query(allowed, 0.0)
         return [
-            Query.boost_query(Query.phrase_query(self._schema, name, list(pair), 1), PAIR_BOOST)
+            _all_of([Query.boost_query(Query.phrase_query(self._schema, name, list(pair), 1), PAIR_BOOST), there])
             for pair in list(pairs)[:MAX_PAIRS]
         ]
 

@@ -171,9 +171,11 @@ class VectorIndex:
         )
         with self._using() as shard:
             points = shard.query(request)
-        hits = [LegHit(_document_of(point), str(point.id), float(point.score)) for point in points]
-        hits.sort(key=lambda hit: (-hit.score, hit.document_id, hit.passage_id))
-        return hits[:limit]
+        lowest = points[limit - 1].score if len(points) > limit else -math.inf
+        # what only ties with the last one may take its place; the others beyond it are passed over
+        hits = [(-point.score, _document_of(point), str(point.id)) for point in points if point.score >= lowest]
+        hits.sort()
+        return [LegHit(document, passage, -score) for score, document, passage in hits[:limit]]
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """(document_id, passage_id) of every point, by passage id. Raises IndexDamaged."""

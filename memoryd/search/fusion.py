@@ -32,13 +32,8 @@ class Fused:
     scores: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class _Best:
-    """A document in one leg: its rank among documents, its best score, its best passage ('' for none)."""
-
-    rank: int
-    score: float
-    passage_id: str
+_Best = tuple[int, float, str]
+"""A document in one leg: its rank among documents, its best score, its best passage ('' for none)."""
 
 
 def fuse(legs: Mapping[str, Sequence[LegHit]], limit: int | None = None) -> list[Fused]:
@@ -50,33 +45,33 @@ def fuse(legs: Mapping[str, Sequence[LegHit]], limit: int | None = None) -> list
     collapsed = {name: _collapse(hits) for name, hits in sorted(legs.items()) if hits}
     keys: dict[str, tuple[float, int]] = {}
     for found in collapsed.values():
-        for document_id, best in found.items():
-            score, rank = keys.get(document_id, (0.0, best.rank))
-            keys[document_id] = (score + 1 / (K + best.rank), min(rank, best.rank))
-    ordered = sorted(keys, key=lambda document_id: (-keys[document_id][0], keys[document_id][1], document_id))
-    return [_fused(document_id, collapsed, keys[document_id][0]) for document_id in ordered[:limit]]
+        for document_id, (rank, _, _) in found.items():
+            score, best = keys.get(document_id, (0.0, rank))
+            keys[document_id] = (score - 1 / (K + rank), min(best, rank))
+    ordered = sorted((score, best, document_id) for document_id, (score, best) in keys.items())
+    return [_fused(document_id, collapsed, -score) for score, _, document_id in ordered[:limit]]
 
 
 def _collapse(hits: Sequence[LegHit]) -> dict[str, _Best]:
     found: dict[str, _Best] = {}
-    for hit in hits:
-        held = found.get(hit.document_id)
+    for document_id, passage_id, score in hits:
+        held = found.get(document_id)
         if held is None:
-            found[hit.document_id] = _Best(len(found) + 1, hit.score, hit.passage_id)
-        elif not held.passage_id and hit.passage_id:
+            found[document_id] = (len(found) + 1, score, passage_id)
+        elif passage_id and not held[2]:
             # A whole document says nothing about where to look: show its best passage, however low that stands.
-            found[hit.document_id] = _Best(held.rank, held.score, hit.passage_id)
+            found[document_id] = (held[0], held[1], passage_id)
     return found
 
 
 def _fused(document_id: str, legs: Mapping[str, Mapping[str, _Best]], score: float) -> Fused:
     found = {name: leg[document_id] for name, leg in legs.items() if document_id in leg}
-    named = [(best.rank, best.passage_id) for best in found.values() if best.passage_id]
+    named = [(rank, passage_id) for rank, _, passage_id in found.values() if passage_id]
     return Fused(
         document_id=document_id,
         passage_id=min(named)[1] if named else "",
         score=score,
         relevance=min(1.0, score * (K + 1) / len(legs)),
-        ranks={name: best.rank for name, best in found.items()},
-        scores={name: best.score for name, best in found.items()},
+        ranks={name: rank for name, (rank, _, _) in found.items()},
+        scores={name: score for name, (_, score, _) in found.items()},
     )
