@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from memoryd.catalog.db import Database
 from memoryd.catalog.schema import unpacked
@@ -99,15 +99,6 @@ class Memories:
         )
         return {row.document_id: row for row in map(_memory, found)}
 
-    def by_key(self, scope: str, key: str) -> list[MemoryRow]:
-        """The memories under a key of one scope: those in force first, then the newest revision first."""
-        where = "m.scope = :scope AND m.key = :key"
-        return self._found(where, "m.status <> 'in_force', m.seq DESC, m.id", (scope,), scope=scope, key=key)
-
-    def chain(self, fact: str) -> list[MemoryRow]:
-        """All revisions of one fact, the first one first."""
-        return self._found("m.fact = :fact", "m.seq, m.created_at, m.id", None, fact=fact)
-
     def successor(self, id: str) -> MemoryRow | None:
         """What took the memory's place: the next one in force, else the last that is known; None without any."""
         seen = {id}
@@ -133,11 +124,6 @@ class Memories:
             f"{_SELECT} WHERE {_MATCHING} ORDER BY m.created_at DESC, m.id LIMIT :limit OFFSET :offset", parameters
         )
         return [_memory(row) for row in found]
-
-    def count_listed(self, scopes: Sequence[str] | None, statuses: Sequence[str], types: Sequence[str]) -> int:
-        """How many memories `listed` has in all."""
-        sql = f"SELECT count(*) FROM memories m JOIN documents d ON d.number = m.document WHERE {_MATCHING}"
-        return int(cast("tuple[int]", self._db.row(sql, _filters(scopes, statuses, types)))[0])
 
     def counts(self, scopes: Sequence[str] | None) -> dict[str, int]:
         """Memories by status, each id counted once; a status without any is left out."""

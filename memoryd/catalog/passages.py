@@ -15,8 +15,6 @@ from memoryd.catalog.db import Database
 from memoryd.catalog.schema import unpacked
 from memoryd.records import IndexedPassage
 
-_PAGE = 5000
-
 
 @dataclass(frozen=True, slots=True)
 class PassageRow:
@@ -123,14 +121,6 @@ class Passages:
             (up_to_seq,),
         )
         yield from found
-
-    def ids(self) -> Iterator[str]:
-        """Every passage id, sorted; read page by page, so that a slow consumer holds no snapshot."""
-        last = ""
-        while page := self._db.rows("SELECT id FROM passages WHERE id > ? ORDER BY id LIMIT ?", (last, _PAGE)):
-            for row in page:
-                yield row[0]
-            last = page[-1][0]
 
 
 def _values(number: int, ordinal: int, item: IndexedPassage) -> tuple[Any, ...]:

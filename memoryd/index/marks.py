@@ -46,11 +46,6 @@ class Watermark:
     lexical_count: int = 0
     vector_count: int = 0
 
-    @property
-    def covered_seq(self) -> int:
-        """What the generation as a whole covers."""
-        return min(self.lexical_seq, self.vector_seq)
-
 
 Record = TypeVar("Record", IndexIdentity, Watermark)
 

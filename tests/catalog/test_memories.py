@@ -97,7 +97,6 @@ def test_of_copied_files_the_one_in_force_stands_then_the_one_seen_first(db: Dat
     assert ids(memories.listed(None, [], [], 10, 0)) == ["m1"]
     assert memories.listed(None, ["archived"], [], 10, 0) == []
     assert memories.counts(None) == {"in_force": 1}
-    assert memories.count_listed(None, [], []) == 1
     apply(db, event(8, None, source="vault", path=b"a-copy.md"))
     assert memories.get("m1").path == b"b-copy.md"
     apply(db, event(9, None, source="vault", path=b"b-copy.md"))
@@ -132,25 +131,12 @@ def test_find_by_the_beginning_of_an_id(db: Database):
     assert memories.find("aa", ["p-x-00000000"]) == []
 
 
-def test_by_key_within_one_scope(db: Database):
-    memory(db, 1, "m1", key="db", status="superseded", seq=1)
-    memory(db, 2, "m2", key="db", status="superseded", seq=2)
-    memory(db, 3, "m3", key="db", seq=3)
-    memory(db, 4, "m4", key="db", scope="p-x-00000000")
-    memory(db, 5, "m5")
-    assert ids(Memories(db).by_key("global", "db")) == ["m3", "m2", "m1"]
-    assert ids(Memories(db).by_key("p-x-00000000", "db")) == ["m4"]
-    assert Memories(db).by_key("global", "DB") == []
-
-
-def test_the_chain_of_a_fact_and_the_successor_of_each_link(db: Database):
+def test_the_successor_of_each_revision(db: Database):
     memory(db, 3, "m3", fact="m1", seq=3)
     memory(db, 1, "m1", fact="m1", seq=1, status="superseded", superseded_by="m2")
     memory(db, 2, "m2", fact="m1", seq=2, status="superseded", superseded_by="m3")
     memory(db, 4, "other")
     memories = Memories(db)
-    assert ids(memories.chain("m1")) == ["m1", "m2", "m3"]
-    assert memories.chain("none") == []
     assert memories.successor("m1").fields.id == "m3"
     assert memories.successor("m2").fields.id == "m3"
     assert memories.successor("m3") is None
@@ -203,11 +189,8 @@ def test_case_44_filters_apply_before_paging_and_totals_are_right(db: Database):
     pages = [memories.listed(scopes, statuses, types, 7, offset) for offset in (0, 7, 14, 21)]
     assert [len(page) for page in pages] == [7, 7, 6, 0]
     assert [id for page in pages for id in ids(page)] == expected
-    assert memories.count_listed(scopes, statuses, types) == 20
-    assert memories.count_listed(None, [], []) == 60
     assert memories.counts(scopes) == {"in_force": 20, "archived": 20}
     assert memories.listed([], [], [], 7, 0) == []
-    assert memories.count_listed([], [], []) == 0
 
 
 def test_h26_the_newest_first_across_zones_and_forms_of_time(db: Database):

@@ -38,13 +38,10 @@ LOOKUPS = {
     "entries": lambda db: Passages(db).entries(),
     "first passages": lambda db: Passages(db).firsts(["x", "y"]),
     "memories of documents": lambda db: Memories(db).of_documents(["x", "y"]),
-    "passage ids": lambda db: list(Passages(db).ids()),
     "memory": lambda db: Memories(db).get("x"),
     "memory in scopes": lambda db: Memories(db).get("x", ["global"]),
     "find": lambda db: Memories(db).find("x"),
     "by_document": lambda db: Memories(db).by_document("x"),
-    "by_key": lambda db: Memories(db).by_key("global", "x"),
-    "chain": lambda db: Memories(db).chain("x"),
     "successor": lambda db: Memories(db).successor("m1"),
     "job": lambda db: Jobs(db).get("job-1"),
 }
@@ -69,8 +66,6 @@ def test_no_lookup_reads_a_whole_table(db: Database, name: str):
             assert "TEMP B-TREE FOR ORDER BY" not in step or name in {
                 "by_address",
                 "ever_at",
-                "by_key",
-                "chain",
                 "of_documents",
             }
 
