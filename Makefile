@@ -7,7 +7,7 @@ TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
 WORKERS ?= auto
 
-.PHONY: demo test check bench clean
+.PHONY: install demo test check bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,8 @@ $(TEST_STAMP): $(STAMP)
 $(LINT_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --group lint
 	touch $@
+
+install: $(STAMP)  ## memoryd and memproxy in .venv/bin
 
 demo: $(STAMP)  ## the whole thing from nothing, checked; DOCS=folder indexes that folder
 	$(BIN)/python -m tests.journeys.demo $(if $(DOCS),--docs "$(DOCS)")

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from memoryd.client import ToldError
+from memoryd.errors import DaemonUnavailable, JobUnfinished
 from memoryd.shell import Context, emit, json_option, owned, run_job
 
 
@@ -53,7 +55,10 @@ def doctor(context: Context, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @json_option
 def evaluate(folder: Path, as_json: bool) -> None:
-    """Measure retrieval on a set in BEIR form, in a temporary home."""
+    """Measure retrieval on a set in BEIR form, in a temporary home.
+
+    FOLDER holds corpus.jsonl, queries.jsonl and qrels.tsv (or qrels/test.tsv).
+    """
     from memoryd import show
     from memoryd.operations.evaluate import evaluate as run
 
@@ -87,8 +92,24 @@ def rebuild(context: Context, as_json: bool) -> None:
 
         return run(home, progress=progress)
 
-    data = run_job(context, "rebuild", {}, as_json) if context.client.alive() else owned(context, here, as_json)
+    data = _rebuilt_by_daemon(context, as_json) if context.client.alive() else None
+    if data is None:
+        data = owned(context, here, as_json)
     emit(data, as_json, lambda: show.pairs("rebuilt", data))
+
+
+def _rebuilt_by_daemon(context: Context, as_json: bool) -> dict[str, Any] | None:
+    """The daemon's rebuild; None where its open views are gone from disk: then it is stopped, for us to do it."""
+    try:
+        return run_job(context, "rebuild", {}, as_json)
+    except ToldError as error:
+        if error.to_dict().get("code") != "views-lost":
+            raise
+    except (DaemonUnavailable, JobUnfinished):
+        if context.client.alive():
+            raise
+    context.stop()
+    return None
 
 
 @click.command()

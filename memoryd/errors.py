@@ -20,6 +20,7 @@
         HomeBusy                home-busy
         HomeOpening             home-opening
         FormatDamaged           format-damaged
+        ViewsLost               views-lost
         FormatUnsupported       format-unsupported
         DatabaseDamaged         database-damaged
       StoreError              store-error
@@ -173,6 +174,11 @@ class HomeOpening(HomeError):
 class FormatDamaged(HomeError):
     code = "format-damaged"
     default_next_step = "Restore the FORMAT file from a backup; its last line is the SHA-256 of all lines before it."
+
+
+class ViewsLost(HomeError):
+    code = "views-lost"
+    default_next_step = "Run `memoryd stop`: the next start makes them again from packs and vault."
 
 
 class FormatUnsupported(HomeError):

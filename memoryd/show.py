@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+EXCERPT_LINES = 8
 ProgressCall = Callable[[int, int, str], None]
 
 
@@ -37,7 +38,8 @@ def hits(answer: Mapping[str, Any]) -> None:
         out.print(f"   [cyan]{escape(where)}[/]  [dim]{one['scope']}[/]")
         memory = f"  id {one['id'][:12]}" if one["kind"] == "memory" else ""
         out.print(f"   [dim]{one['address']}{memory}[/]")
-        for line in one["content"].strip().splitlines()[:6]:
+        lines = [line for line in one["content"].splitlines() if line.strip()]
+        for line in [*lines[:EXCERPT_LINES], *(["..."] if len(lines) > EXCERPT_LINES else [])]:
             out.print(f"   {escape(line)}")
     out.print(escape(answer["summary"]))
     for text in answer.get("suggestions", []):

@@ -80,7 +80,10 @@ class ModelHost:
                 job = self._waiting.job(text, query=True)
                 self._enqueue([job])
         if not job.done.wait(timeout):
-            raise ModelUnavailable(f"The embedding model did not answer within {timeout:g} s; it goes on working.")
+            raise ModelUnavailable(
+                f"The embedding model did not answer within {timeout:g} s; it goes on working.",
+                next_step="Ask again in a few seconds; a model that is still starting is quick after that.",
+            )
         return job.outcome()
 
     def embed_passages(self, texts: Sequence[str], cancelled: Callable[[], bool]) -> list[bytes | None]:

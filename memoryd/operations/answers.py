@@ -42,22 +42,25 @@ def ranked(home: Home, query: str, mode: Mode, wanted: Filter, limit: int) -> tu
     return outcome, index
 
 
+NEAR = 0.4
+"""Cosine below which two texts are not called similar: paraphrases lie near 0.64, unrelated texts near -0.1."""
+
+
 def near(home: Home, text: str, scopes: tuple[str, ...], *, limit: int) -> list[dict[str, Any]]:
-    """Memories in force that rank highest for a text: id, title, type, relevance, cosine where it is known."""
+    """Memories in force that say something near a text: id, title, type, and the cosine where the model answered."""
     outcome, _ = ranked(home, text, "hybrid", Filter(scopes=scopes, kinds=("memory",)), limit)
     memories = home.memories.of_documents([hit.document_id for hit in outcome.hits])
     found = []
     for hit in outcome.hits:
-        memory = memories.get(hit.document_id)
-        if memory is None:
+        memory, cosine = memories.get(hit.document_id), hit.scores.get("dense")
+        if memory is None or (cosine is not None and cosine < NEAR):
             continue
         found.append(
             {
                 "id": memory.fields.id,
                 "title": memory.fields.title,
                 "type": memory.fields.type,
-                "relevance": hit.relevance,
-                "cosine": hit.scores.get("dense"),
+                "cosine": None if cosine is None else round(cosine, 3),
             }
         )
     return found

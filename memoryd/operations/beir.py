@@ -1,6 +1,7 @@
 """What does a labelled set in BEIR form hold, and where is it malformed?
 
-corpus.jsonl and queries.jsonl hold `_id`, `text`, optionally `title` and `metadata`; qrels.tsv query, document, grade.
+corpus.jsonl and queries.jsonl hold `_id`, `text`, optionally `title` and `metadata`; qrels.tsv (or qrels/test.tsv)
+query, document, grade.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class LabelledSet:
 
 def read_set(folder: Path) -> LabelledSet:
     """Read the three files. Raises InvalidInput naming the file and line."""
-    judgements = _judgements(folder / "qrels.tsv")
+    split = folder / "qrels" / "test.tsv"
+    judgements = _judgements(split if split.exists() else folder / "qrels.tsv")
     documents = _items(folder / "corpus.jsonl")
     queries = [query for query in _items(folder / "queries.jsonl") if query.id in judgements]
     if not documents or not queries:

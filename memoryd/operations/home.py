@@ -84,6 +84,8 @@ class Home:
     vault_seen: dict[bytes, object] = field(default_factory=dict)
     recalled: deque[str] = field(default_factory=deque)
     """Facts that searches handed out and that still wait to be counted; counting never delays an answer."""
+    catalog_inode: int | None = None
+    """Inode of the open catalog.db, to notice that somebody removed it (a new reader would make an empty one)."""
     heal: set[str] = field(default_factory=set)
     """Legs (`lexical`, `vectors`) whose counts were found wrong and that wait for their repair."""
     settled: dict[str, int] = field(default_factory=dict)
@@ -93,6 +95,15 @@ class Home:
     def config(self) -> Config:
         """The settings this home was opened with."""
         return self.loaded.config
+
+    def lost_views(self) -> list[str]:
+        """Views that somebody removed or replaced under us: what is open here is no longer what lies on disk."""
+        lost = [] if inode_of(self.root / "catalog.db") == self.catalog_inode else ["catalog.db"]
+        if inode_of(self.root / "store" / "index.db") is None:
+            lost.append("store/index.db")
+        if self.generation is not None and not (self.root / "indexes" / "CURRENT").exists():
+            lost.append("indexes")
+        return lost
 
     @property
     def reserved(self) -> tuple[Path, ...]:
@@ -166,9 +177,18 @@ def open_home(
         passages=Passages(catalog),
         jobs=Jobs(catalog),
     )
+    home.catalog_inode = inode_of(root / "catalog.db")
     if catalog.recreated:
         home.notices["catalog"] = "catalog.db was damaged: it was set aside and is being rebuilt from the packs."
     return home
+
+
+def inode_of(path: Path) -> int | None:
+    """The inode of a file, None where there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def make_directories(root: Path, files: Files) -> None:

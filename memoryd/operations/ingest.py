@@ -189,11 +189,17 @@ def _analyse_memory(event: DocumentEvent, document: str, data: bytes) -> Analyse
     except VaultFileInvalid as error:
         # a faulty file stays findable by its words, and every status names it until a person mends it
         plain = _from_extract(event, document, extract(shown_path(event.path), data))
-        return replace(plain, problem=error.message)
+        return plain if is_plain_note(event.path, data) else replace(plain, problem=error.message)
     fields = parsed.fields
     found = extract(shown_path(event.path), data, body_start=parsed.body_start, title=fields.title)
     plain = _from_extract(event, document, found)
     return replace(plain, title=fields.title, type=fields.type, status=fields.status, memory=fields)
+
+
+def is_plain_note(path: bytes, data: bytes) -> bool:
+    """Whether a file that is no memory does not mean to be one: no frontmatter, and not where memories lie."""
+    begins = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:3]
+    return begins != b"---" and not valid_scope(shown_path(path).split("/")[0])
 
 
 def _from_extract(event: DocumentEvent, document: str, found: Extracted) -> Analysed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from memoryd.errors import IndexMismatch
+from memoryd.errors import IndexMismatch, ViewsLost
 from memoryd.index.generations import Generation
 from memoryd.operations import indexing, reconcile
 from memoryd.operations.home import Home, index_identity
@@ -25,8 +25,11 @@ def rebuild(
 ) -> dict[str, Any]:
     """Catalog from the packs, then a new generation, then the check; returns counts. Stopping leaves the old one.
 
-    Raises StoreError kinds and IndexMismatch where the new generation's counts do not agree with the catalog.
+    Raises ViewsLost where views were removed under a running daemon, StoreError kinds, and IndexMismatch where the new
+    generation's counts do not agree with the catalog.
     """
+    if lost := home.lost_views():
+        raise ViewsLost(f"{', '.join(lost)} were removed while this daemon had them open.", views=lost)
     progress(0, 0, "catalog from packs")
     replayed = refresh_catalog(home, stop)
     vault = reconcile.reconcile_vault(home)

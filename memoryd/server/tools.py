@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 import os
+import signal
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +18,7 @@ from memoryd.runtime import RuntimePaths
 from memoryd.server.lanes import Duty, JobBody, JobStore, Progress, Stop
 from memoryd.server.toolbox import Asker, Run, Tool, Toolbox
 
+_log = logging.getLogger(__name__)
 IDLE_SECONDS = 1.0
 """How long the indexing loop rests when nothing is left to do; a write wakes it at once."""
 
@@ -150,6 +152,11 @@ class MemoryToolbox(Toolbox):
             return 0.0 if indexing.catch_up(home, stop) else IDLE_SECONDS
 
         def follow_vault(_stop: Stop) -> float:
+            if lost := home.lost_views():
+                # views are disposable: a fresh start makes them again, and sessions go on with it by themselves
+                _log.error("%s were removed under a running daemon: stopping, the next start makes them", lost)
+                os.kill(os.getpid(), signal.SIGTERM)
+                return home.config.vault.poll_seconds
             reconcile.reconcile_vault(home)
             return home.config.vault.poll_seconds
 
