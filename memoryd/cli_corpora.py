@@ -40,7 +40,7 @@ def add(
     as_json: bool,
 ) -> None:
     """Add PATH under LABEL to config.json; a running daemon is restarted so that it takes effect."""
-    entry: dict[str, Any] = {"label": label, "path": str(path.expanduser().absolute()), "scope": scope, "code": code}
+    entry: dict[str, Any] = {"label": label, "path": _absolute(path), "scope": scope, "code": code}
     if include:
         entry["include"] = list(include)
     if exclude:
@@ -52,6 +52,13 @@ def add(
         restarted = False  # it is written; a daemon that runs on says that the file differs
     data = {"added": entry, "config": str(target), "restarted": restarted, "next": f"memoryd corpus scan {label}"}
     emit(data, as_json, lambda: click.echo(f"Added {label} to {target}. Next: {data['next']}"))
+
+
+def _absolute(path: Path) -> str:
+    try:
+        return str(path.expanduser().absolute())
+    except RuntimeError as error:
+        raise ConfigError(f"{path} is not a path: {error}", next_step="Name an existing folder.") from error
 
 
 def _append(context: Context, entry: Mapping[str, Any]) -> Path:

@@ -45,7 +45,7 @@ class CorpusConfig(Section):
     @field_validator("label")
     @classmethod
     def _not_reserved(cls, value: str) -> str:
-        if value == "vault":
+        if value.lower() == "vault":
             raise ValueError("the label `vault` is reserved for memories")
         return value
 
@@ -165,7 +165,7 @@ def parse_config(raw: bytes, name: str) -> Config:
     """Check the bytes of a configuration file called `name`."""
     try:
         data = json.loads(raw.decode("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{name} is not JSON: {error}.", path=name) from error
     if not isinstance(data, dict):
         raise ConfigError(f"{name} must hold one JSON object.", path=name)

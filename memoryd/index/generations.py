@@ -186,10 +186,14 @@ class Generations:
         self._files.mkdir(self.root, owner=OWNER)
         path = self.root / f"gen-{max([0, *self._numbers()]) + 1}"
         self._files.mkdir(path, owner=OWNER)
-        LexicalIndex.create(path / LEXICAL).close()
-        VectorIndex.create(path / VECTORS, identity.dims).close()
-        write_watermark(path, Watermark(), self._files)
-        write_manifest(path, identity, self._files)
+        try:
+            LexicalIndex.create(path / LEXICAL).close()
+            VectorIndex.create(path / VECTORS, identity.dims).close()
+            write_watermark(path, Watermark(), self._files)
+            write_manifest(path, identity, self._files)
+        except (IndexProblem, OSError):
+            shutil.rmtree(path, ignore_errors=True)  # nothing of a set that could not be made stays behind
+            raise
         made = self._opened(Generation(path, identity, Watermark(), self._files))
         for problem in made.problems.values():
             made.close()

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.digest import address_of
-from memoryd.errors import ContentDamaged, DatabaseDamaged, DiskFull, NotFound, StoreError, VaultError, VaultFileInvalid
+from memoryd.errors import ContentDamaged, DiskFull, HomeError, NotFound, StoreError, VaultError, VaultFileInvalid
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import UNREAD, Seen, store_group, valid_scope
 from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
@@ -21,13 +21,14 @@ BATCH = 200
 PACKS_NOTICE = "packs"
 
 
-def vault_seen(path: bytes, data: bytes) -> Seen:
-    """A vault file as ingest takes it: its scope is the frontmatter's, else its folder's, else `global`."""
+def vault_seen(path: bytes, data: bytes, known: DocumentRow | None = None) -> Seen:
+    """A vault file as ingest takes it: its scope is the frontmatter's, else its folder's, else the one it was `known`
+    under (a slip in the frontmatter must not show it to others), else `global`."""
     try:
         scope = entry.parse(data).fields.scope
     except VaultFileInvalid:
         folder = shown_path(path).split("/")[0]
-        scope = folder if valid_scope(folder) else GLOBAL_SCOPE
+        scope = folder if valid_scope(folder) else known.scope if known is not None else GLOBAL_SCOPE
     return Seen(VAULT_SOURCE, path, scope, "memory", data)
 
 
@@ -61,7 +62,7 @@ def _take(home: Home, paths: Iterable[bytes], gone: Collection[bytes], counts: d
     for path in paths:
         row = home.documents.by_path(VAULT_SOURCE, path)
         there = row is not None and row.address is not None
-        one = _look(home, path)
+        one = _look(home, path, row)
         if one is None and path in gone and row is not None and there and not home.vault.exists(path):
             counts["removed"] += 1
             batch.append(Seen(VAULT_SOURCE, path, row.scope, "memory", None))
@@ -95,7 +96,7 @@ def heal_file(home: Home, path: bytes) -> bool:
     return any(take_files(home, [path]).values())
 
 
-def _look(home: Home, path: bytes) -> Seen | None:
+def _look(home: Home, path: bytes, row: DocumentRow | None = None) -> Seen | None:
     topic = f"vault/{shown_path(path)}"
     try:
         data = home.vault.read(path)
@@ -105,7 +106,7 @@ def _look(home: Home, path: bytes) -> Seen | None:
         home.notices[topic] = error.message
         return None
     home.notices.pop(topic, None)
-    return vault_seen(path, data)
+    return vault_seen(path, data, row)
 
 
 def drain_fresh(home: Home, *, wait: bool = True) -> int:
@@ -140,6 +141,6 @@ def try_drain(home: Home, *, wait: bool = False) -> int:
             if not home.store.release_reserve():
                 raise
             return drain_fresh(home, wait=wait)
-    except (StoreError, DatabaseDamaged) as error:
+    except (StoreError, HomeError) as error:
         home.notices[PACKS_NOTICE] = f"{len(home.fresh)} committed memories wait for the store: {error.message}"
         return 0

@@ -80,6 +80,10 @@ class Plan:
         return fields.status != "in_force" and fields.archive_reason == self.said
 
 
+DIFF_LINES = 400
+"""Lines of each text that a preview compares: the comparison grows with their product."""
+
+
 def add(
     home: Home,
     caller: Caller,
@@ -323,8 +327,17 @@ def _preview(home: Home, plan: Plan, diff: list[str]) -> dict[str, Any]:
 
 
 def _diff(before: str, after: str) -> list[str]:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "in force", "proposed", lineterm="", n=2)
-    return list(lines)[:200]
+    """What changes, in at most 200 lines; of long texts only the first lines of what differs are compared."""
+    old, new = before.splitlines(), after.splitlines()
+    same = 0
+    while same < min(len(old), len(new)) and old[same] == new[same]:
+        same += 1
+    first = max(0, same - 2)
+    shown = slice(first, first + DIFF_LINES)
+    lines = list(difflib.unified_diff(old[shown], new[shown], "in force", "proposed", lineterm="", n=2))[:200]
+    if max(len(old), len(new)) > first + DIFF_LINES:
+        lines.append(f"... {len(old)} lines become {len(new)}")
+    return lines
 
 
 def _lifecycle_answer(plan: Plan, commit: str | None, notice: str | None) -> dict[str, Any]:

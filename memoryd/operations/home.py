@@ -151,7 +151,10 @@ def open_home(
     vault = Vault(vault_path, git, files)
     catalog = open_catalog(root / "catalog.db")
     documents = Documents(catalog)
-    vault.ensure(known=documents.live_count(VAULT_SOURCE) > 0)
+    if documents.last_seq() > store.last_seq():
+        catalog = _set_catalog_aside(root, catalog)  # it tells of records that no pack holds: the store was lost
+        documents = Documents(catalog)
+    vault.ensure(known=documents.live_count(VAULT_SOURCE) > 0 or _vault_in_packs(store, documents))
     state = State(root / "state.db")
     host = ModelHost(
         threads=config.model.threads,
@@ -181,6 +184,29 @@ def open_home(
     if catalog.recreated:
         home.notices["catalog"] = "catalog.db was damaged: it was set aside and is being rebuilt from the packs."
     return home
+
+
+def _set_catalog_aside(root: Path, catalog: Database) -> Database:
+    """A new catalog in place of one whose records are gone; the old file is kept beside it."""
+    catalog.close()
+    for suffix in ("", "-wal", "-shm"):
+        part = root / f"catalog.db{suffix}"
+        if part.exists():
+            part.rename(root / f"catalog.db.orphaned{suffix}")
+    made = open_catalog(root / "catalog.db")
+    made.recreated = True
+    return made
+
+
+def _vault_in_packs(store: ChunkStore, documents: Documents) -> bool:
+    """Whether packs tell of vault files that a fresh catalog does not know yet: then a missing vault is not new."""
+    if documents.last_seq():
+        return False
+    events = {}
+    for record in store.records():
+        if record.kind == "document" and record.data["source"] == VAULT_SOURCE:
+            events[str(record.data["path"])] = record.data["event"]
+    return "seen" in events.values()
 
 
 def inode_of(path: Path) -> int | None:

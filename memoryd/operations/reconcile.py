@@ -107,7 +107,7 @@ def _changed(
             settled.pop(path)  # nobody knows yet whether this write holds
         elif not (home.vault_seen.get(path) == status and path in known):
             try:
-                one = vault_seen(path, home.vault.read(path))
+                one = vault_seen(path, home.vault.read(path), known.get(path))
             except (NotFound, VaultError) as error:
                 home.notices[f"vault/{shown_path(path)}"] = error.message
                 settled.pop(path)

@@ -29,6 +29,9 @@ def open_generation(home: Home) -> None:
     """Open the current generation, or begin an empty one that the indexing loop fills (its backlog is told)."""
     identity = index_identity(home)
     current = home.generations.open_current(identity)
+    if current is not None and current.watermark.lexical_seq > home.documents.last_seq():
+        current.close()  # it belongs to records that are no longer there: the numbers begin anew
+        current = None
     if current is None:
         current = home.generations.create(identity)
         home.generations.publish(current)

@@ -22,6 +22,10 @@ from memoryd.errors import BadCharacters, InvalidInput, MemorydError, NotFound, 
 from memoryd.server.lanes import Duty, JobBody, JobStore, Lanes
 
 _log = logging.getLogger(__name__)
+MAX_ITEMS = 100
+"""Items of a list argument; looked at before anything that takes time for each."""
+NAME_LIMIT = 64
+"""Characters of an unknown name that are compared with the known ones."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,11 @@ class Tool:
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments without absent ones (null is absent). Raises UnknownParameter, InvalidInput, BadCharacters."""
         known = self.schema["properties"]
-        for name in arguments:
+        for name, value in arguments.items():
             if name not in known:
                 raise self._unknown(name)
+            if isinstance(value, (list, dict)) and len(value) > MAX_ITEMS:
+                raise InvalidInput(f"{self.name}: `{name}` holds more than {MAX_ITEMS} items.", parameter=name)
         given = {name: value for name, value in arguments.items() if value is not None}
         error = min(self._validator.iter_errors(given), key=lambda found: str(list(found.path)), default=None)
         if error is not None:
@@ -93,7 +99,7 @@ class Tool:
 
     def _unknown(self, name: str) -> UnknownParameter:
         known = list(self.schema["properties"])
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name[:NAME_LIMIT], known, n=1, cutoff=0.5)
         hint = f" Did you mean `{near[0]}`?" if near else ""
         shown = name[:80].encode("ascii", "backslashreplace").decode()
         return UnknownParameter(f"{self.name} has no parameter `{shown}`.{hint}", parameter=shown, known=known)
@@ -166,7 +172,7 @@ class Toolbox:
         for tool in self.tools:
             if tool.name == name:
                 return tool
-        near = difflib.get_close_matches(name, [tool.name for tool in self.tools], n=1)
+        near = difflib.get_close_matches(name[:NAME_LIMIT], [tool.name for tool in self.tools], n=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
         raise NotFound(f"There is no tool `{name[:80]}`.{hint}", next_step="Use one of the tools in tools/list.")
 

@@ -19,6 +19,7 @@ from memoryd.server.lanes import Duty, JobBody, JobStore, Progress, Stop
 from memoryd.server.toolbox import Asker, Run, Tool, Toolbox
 
 _log = logging.getLogger(__name__)
+SOCKETS = ("rpc.sock", "http.sock")
 IDLE_SECONDS = 1.0
 """How long the indexing loop rests when nothing is left to do; a write wakes it at once."""
 
@@ -152,7 +153,7 @@ class MemoryToolbox(Toolbox):
             return 0.0 if indexing.catch_up(home, stop) else IDLE_SECONDS
 
         def follow_vault(_stop: Stop) -> float:
-            if lost := home.lost_views():
+            if lost := home.lost_views() + [name for name in SOCKETS if not (home.root / "run" / name).exists()]:
                 # views are disposable: a fresh start makes them again, and sessions go on with it by themselves
                 _log.error("%s were removed under a running daemon: stopping, the next start makes them", lost)
                 os.kill(os.getpid(), signal.SIGTERM)

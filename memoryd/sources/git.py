@@ -57,7 +57,9 @@ _WRITING = (
 )
 _LOCK = re.compile(r"Unable to create '(.+?\.lock)': File exists")
 _MOVED = re.compile(r"cannot lock ref '(.+?)': is at [0-9a-f]+ but expected")
-_FULL = re.compile(r"^(?:fatal|error): .*(?:No space left on device|Disk quota exceeded)", re.MULTILINE)
+_FULL = re.compile(
+    r"^(?:fatal|error): .*(?:No space left on device|Disk quota exceeded|Out of diskspace)", re.MULTILINE
+)
 _MESSAGE_LIMIT = 2000
 
 

@@ -100,6 +100,7 @@ class Vault:
         if not writes or len({write.path for write in writes}) != len(writes):
             raise VaultError("A commit needs at least one file, and each file once.")
         with self._lane:
+            self._refuse_half_way()
             return Attempt(self.git, self._folder, self._keeper(), self._files, writes, spawned).run(message)
 
     def settle(self, path: bytes, sha256: str) -> Literal["forward", "undone"]:
@@ -159,6 +160,16 @@ class Vault:
         """Let a project key stand for a scope id, by a commit of its own; None: it does already."""
         write = self.alias_write(key, scope)
         return None if write is None else self.commit([write], f"scope alias: {scope}")
+
+    def _refuse_half_way(self) -> None:
+        """A commit made in the middle of a person's rebase or bisect would go when that is aborted."""
+        for name in ("rebase-merge", "rebase-apply", "BISECT_LOG"):
+            if os.path.lexists(self.git.places().own / name):
+                raise VaultError(
+                    f"A rebase or bisect is under way in {self.path}; nothing was written.",
+                    next_step="Finish or abort it in the vault, then call again.",
+                    vault=str(self.path),
+                )
 
     def _create(self) -> None:
         fresh = self.path.parent / f".{self.path.name}.memoryd-new"

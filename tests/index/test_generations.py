@@ -454,3 +454,13 @@ def test_a_disk_error_in_a_commit_keeps_the_old_mark(root, opened):
     failing["on"] = False
     fill(found, "b.md", seq=2)
     assert found.mismatches() == {} and len(names(found)) == 2
+
+
+def test_a_set_that_cannot_be_made_leaves_nothing_behind(root: Path):
+    def full(point: str) -> None:
+        if point == "generation.create":
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="space"):
+        Generations(root, Files(full)).create(IDENTITY)
+    assert list(root.iterdir()) == []

@@ -249,3 +249,16 @@ def test_a_duty_goes_on_after_failures_and_rests_until_woken(monkeypatch: pytest
     duty.wake.set()
     thread.join(5)
     assert not thread.is_alive() and len(rounds) == 4
+
+
+def test_a_list_without_end_is_refused_before_its_items_are_looked_at():
+    with pytest.raises(InvalidInput, match="more than 100 items"):
+        tool().checked({"query": "x", "kinds": ["memory"] * 1_000_000})
+
+
+def test_an_unknown_name_of_any_length_is_refused_at_once():
+    with pytest.raises(UnknownParameter) as caught:
+        tool().checked({"query": "x", "k" * 5_000_000: 1})
+    assert len(str(caught.value)) < 300
+    with pytest.raises(NotFound):
+        Toolbox().named("t" * 5_000_000)

@@ -1,0 +1,82 @@
+"""What is left when a person, a disk or an accident takes a part of the home away?"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from memoryd.errors import VaultError, VaultNotARepository
+from memoryd.operations import gateway, reading
+from memoryd.operations.reconcile import reconcile_vault
+from tests.operations.conftest import commits, git, opened, settle
+
+TEXTS = ("The dam opens at dawn.", "The sluice is oiled weekly.", "The weir has four gates.")
+
+
+def fill(home, caller) -> list[str]:
+    return [gateway.add(home, caller, content=text, type="fact", scope="global")["id"] for text in TEXTS]
+
+
+def found(home, caller, query: str = "dam sluice weir") -> set[str]:
+    return {one["id"] for one in reading.search(home, caller, query=query, mode="keyword")["memories"]}
+
+
+def test_a_lost_store_is_filled_again_from_the_vault(root, nobody):
+    with opened(root) as home:
+        ids = fill(home, nobody)
+        settle(home)
+    shutil.rmtree(root / "store")
+    with opened(root) as home:
+        settle(home)
+        assert found(home, nobody) == set(ids)
+        assert reading.get(home, nobody, id=ids[0])["content"].endswith(TEXTS[0])
+
+
+def test_a_missing_vault_is_no_new_vault_even_where_the_catalog_is_lost_too(root, nobody):
+    with opened(root) as home:
+        fill(home, nobody)
+    shutil.move(root / "vault", root / "elsewhere")
+    for path in root.glob("catalog.db*"):
+        path.unlink()
+    with pytest.raises(VaultNotARepository), opened(root):
+        pass
+    shutil.move(root / "elsewhere", root / "vault")
+    with opened(root) as home:
+        assert home.memories.counts(None) == {"in_force": 3}
+
+
+@pytest.mark.parametrize("folder", ["rebase-merge", "rebase-apply"])
+def test_nothing_is_added_in_the_middle_of_a_rebase(home, nobody, folder):
+    fill(home, nobody)
+    (home.vault.path / ".git" / folder).mkdir()
+    with pytest.raises(VaultError, match="rebase"):
+        gateway.add(home, nobody, content="Lost when the rebase is aborted.", type="note", scope="global")
+    assert commits(home) == 3
+    assert git("status", "--porcelain", cwd=home.vault.path) == ""
+    (home.vault.path / ".git" / folder).rmdir()
+    assert gateway.add(home, nobody, content="Now it stays.", type="note", scope="global")["outcome"] == "added"
+
+
+def test_a_slip_in_the_frontmatter_shows_a_memory_to_nobody_else(home, project):
+    mine, other = project("mine"), project("other")
+    answer = gateway.add(home, mine, content="The spillway drawing is secret.", type="note")
+    file = home.vault.path / answer["path"]
+    moved = home.vault.path / "sorted" / "drawing.md"
+    moved.parent.mkdir()
+    file.rename(moved)
+    reconcile_vault(home)
+    moved.write_text(moved.read_text().replace("type: ", "type: [", 1))
+    reconcile_vault(home)
+    settle(home)
+    assert found(home, other, "spillway drawing") == set()
+    assert len(found(home, mine, "spillway drawing")) == 1
+
+
+def test_a_preview_of_long_texts_stays_short(home, nobody):
+    old = "\n".join(f"line {number % 150}" for number in range(20_000))
+    new = "\n".join(f"line {number % 149}" for number in range(20_000))
+    answer = gateway.add(home, nobody, content=old, type="note", scope="global")
+    preview = gateway.supersede(home, nobody, id=answer["id"], content=new)
+    assert len(preview["diff"]) <= 201
+    assert preview["diff"][-1] == "... 20000 lines become 20000"
