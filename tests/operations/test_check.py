@@ -83,6 +83,18 @@ def test_a_vault_with_a_faulty_file_a_copy_and_a_lost_object(filled):
     assert codes(filled) == {"duplicate-id", "vault-file-invalid", "git-failed"}
 
 
+def test_a_vault_file_that_the_catalog_does_not_know_and_one_that_is_absent(filled):
+    first, second = sorted(filled.vault.path.rglob("*.md"))
+    first.rename(first.with_name("other-name.md"))
+    found = check(filled)["findings"]
+    named = {(one["code"], one["where"].rpartition("/")[2]) for one in found}
+    assert named == {("vault-differs", first.name), ("vault-differs", "other-name.md")}
+    second.unlink()
+    first.with_name("other-name.md").unlink()
+    assert reconcile_vault(filled)["problem"], "the working tree is empty: nothing is removed"
+    assert codes(filled) == {"vault-differs"}
+
+
 def test_an_interrupted_write_that_nobody_settled(filled):
     filled.notices["vault/interrupted"] = "a lock is held"
     assert codes(filled) == {"write-unsettled"}
