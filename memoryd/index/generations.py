@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memoryd.errors import IndexDamaged, IndexMismatch, IndexProblem
+from memoryd.errors import DiskFull, IndexDamaged, IndexMismatch, IndexProblem
 from memoryd.files import Files
 from memoryd.index.lexical import LexicalIndex
 from memoryd.index.marks import (
@@ -191,7 +191,7 @@ class Generations:
             VectorIndex.create(path / VECTORS, identity.dims).close()
             write_watermark(path, Watermark(), self._files)
             write_manifest(path, identity, self._files)
-        except (IndexProblem, OSError):
+        except (IndexProblem, DiskFull, OSError):
             shutil.rmtree(path, ignore_errors=True)  # nothing of a set that could not be made stays behind
             raise
         made = self._opened(Generation(path, identity, Watermark(), self._files))

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import sys
 import threading
 import uuid
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import cast
 
 import qdrant_edge as engine
 
-from memoryd.errors import IndexDamaged, IndexProblem
+from memoryd.errors import DiskFull, IndexDamaged, IndexProblem
 from memoryd.records import Filter, LegHit
 
 SEARCH_THREADS = 2
@@ -36,6 +37,8 @@ FULL_FLUSH_POINTS = 10_000
 DELETE_DOCUMENTS = 500
 PAGE = 1000
 SAMPLE = 32
+MIN_FREE = 48 << 20
+"""Bytes that must be free before anything is written."""
 TIE_MARGIN = 16
 """Hits read beyond the limit, so that equal scores are cut by id and not by place in the index."""
 _SINGLE = ("visible", "kind", "type", "document_id")
@@ -77,6 +80,7 @@ class VectorIndex:
     @classmethod
     def create(cls, path: Path, dims: int) -> VectorIndex:
         """A new, empty index in `path` (made where missing). Raises IndexDamaged where something lies there."""
+        require_room(path.parent)
         with _border(path):
             path.mkdir(parents=True, exist_ok=True)
             shard = engine.EdgeShard.create(str(path), _config(dims))
@@ -108,6 +112,7 @@ class VectorIndex:
         Raises IndexProblem for a vector of another dimension, or one that is zero or not finite (nothing is written
         then), IndexDamaged where the engine fails.
         """
+        require_room(self.path)
         points = [self._point(entry) for entry in entries]
         kept: set[engine.PointId] = {uuid.UUID(entry.passage_id) for entry in entries}
         with self._writing, self._using() as shard:
@@ -281,6 +286,13 @@ def _sync_log(folder: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def require_room(path: Path, free: Callable[[Path], int] | None = None) -> None:
+    """The engine writes into sparse mapped files: on a full disk the process would end by SIGBUS. Raises DiskFull."""
+    left = free(path) if free is not None else shutil.disk_usage(path).free
+    if left < MIN_FREE:
+        raise DiskFull(f"Only {left >> 20} MiB are free for the vector index in {path}.", path=str(path))
 
 
 def _document_of(found: engine.ScoredPoint | engine.Record) -> str:

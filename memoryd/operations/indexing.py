@@ -17,6 +17,7 @@ from memoryd.operations.fresh import try_drain
 from memoryd.operations.home import Home
 from memoryd.operations.legs import index_lexical, index_vectors, portions
 from memoryd.operations.reconcile import VAULT_COMMIT
+from memoryd.operations.recover import open_generation
 
 LEXICAL_BATCH = 500
 VECTOR_ROWS = 1024
@@ -31,6 +32,8 @@ def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
     if try_drain(home, wait=True):
         return True
     with home.index_lane:
+        if home.generation is None:
+            open_generation(home)
         if home.generation is None:
             return False
         if _step_lexical(home, home.generation):

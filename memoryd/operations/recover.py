@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from memoryd.errors import DiskFull, IndexProblem
 from memoryd.operations.home import Home, index_identity
 from memoryd.operations.ingest import replay
 from memoryd.operations.reconcile import reconcile_vault, settle_intents
@@ -33,8 +34,13 @@ def open_generation(home: Home) -> None:
         current.close()  # it belongs to records that are no longer there: the numbers begin anew
         current = None
     if current is None:
-        current = home.generations.create(identity)
+        try:
+            current = home.generations.create(identity)
+        except (IndexProblem, DiskFull) as error:
+            home.notices["index"] = f"No index could be made: {error.message}"
+            return  # everything stored stays readable; the indexing loop tries again
         home.generations.publish(current)
         home.generations.collect()
+    home.notices.pop("index", None)
     home.generation = current
     home.work.set()

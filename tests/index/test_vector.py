@@ -486,3 +486,13 @@ def test_a_kill_leaves_every_flushed_write_and_no_half_document(tmp_path):
         LegHit(entry("3.md").document_id, entry("3.md", 4).passage_id, pytest.approx(1.0))
     ]
     index.close()
+
+
+def test_h38_nothing_is_written_where_the_disk_is_nearly_full(tmp_path: Path):
+    """H38: the engine's mapped files would end the process; the error comes before anything is touched."""
+    from memoryd.errors import DiskFull
+    from memoryd.index.vector import MIN_FREE, require_room
+
+    require_room(tmp_path, lambda _path: MIN_FREE)
+    with pytest.raises(DiskFull, match="MiB are free"):
+        require_room(tmp_path, lambda _path: MIN_FREE - 1)

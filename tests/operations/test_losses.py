@@ -80,3 +80,23 @@ def test_a_preview_of_long_texts_stays_short(home, nobody):
     preview = gateway.supersede(home, nobody, id=answer["id"], content=new)
     assert len(preview["diff"]) <= 201
     assert preview["diff"][-1] == "... 20000 lines become 20000"
+
+
+def test_h38_a_home_without_room_for_an_index_opens_and_reads(root, nobody, monkeypatch):
+    """H38: old data is readable throughout; the index is made once there is room."""
+    from memoryd.index import vector
+
+    with opened(root) as home:
+        ids = fill(home, nobody)
+    shutil.rmtree(root / "indexes")
+    with monkeypatch.context() as full:
+        full.setattr(vector, "MIN_FREE", 1 << 60)
+        with opened(root) as home:
+            settle(home)
+            assert reading.get(home, nobody, id=ids[0])["content"].endswith(TEXTS[0])
+            answer = reading.search(home, nobody, query="dam")
+            assert answer["memories"] == [] and answer["index"]["degraded"]
+            assert any("No index" in notice for notice in home.notices.values())
+            full.undo()
+            settle(home)
+            assert found(home, nobody) == set(ids)
