@@ -22,7 +22,7 @@ from memoryd.catalog.passages import Passages
 from memoryd.catalog.scopes import Scopes
 from memoryd.catalog.state import State
 from memoryd.config import Config, LoadedConfig, config_path, load_config
-from memoryd.errors import HomeError
+from memoryd.errors import HomeError, StoreError
 from memoryd.extract.passages import PASSAGE_SCHEMA
 from memoryd.files import Files
 from memoryd.index.analysis import ANALYSIS_VERSION
@@ -34,6 +34,11 @@ from memoryd.sources import corpora
 from memoryd.sources.git import Git
 from memoryd.sources.vault import Vault
 from memoryd.store.chunkstore import ChunkStore
+
+MARKS = {"FORMAT", "config.json", "catalog.db", "state.db", "store"}
+"""One of these makes a folder a home."""
+BEGUN = {"daemon.lock", "start.lock", "run", "log", "seal.key", "vault", "indexes", "thresholds.json", "synonyms.txt"}
+"""What may lie in a home that was never opened: left by the launcher, or put there by its person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,7 @@ def open_home(
     `cache_path` places the embedding cache elsewhere (evaluation keeps one per user).
     Raises ConfigError, HomeError, StoreError, VaultError and their kinds.
     """
+    refuse_foreign(root)
     files = files or Files()
     loaded = load_config(config_path(root, environment))
     config = loaded.config
@@ -186,6 +192,18 @@ def open_home(
     return home
 
 
+def refuse_foreign(root: Path) -> None:
+    """A folder full of somebody's files is not taken for a home by a mistyped option. Raises HomeError."""
+    names = {entry.name for entry in root.iterdir()} if root.is_dir() else set()
+    if names & MARKS or names <= BEGUN:
+        return
+    raise HomeError(
+        f"{root} is not a memoryd home and not empty.",
+        next_step="Check --home and MEMORYD_HOME, or name an empty or new folder.",
+        path=str(root),
+    )
+
+
 def _set_catalog_aside(root: Path, catalog: Database) -> Database:
     """A new catalog in place of one whose records are gone; the old file is kept beside it."""
     catalog.close()
@@ -203,9 +221,12 @@ def _vault_in_packs(store: ChunkStore, documents: Documents) -> bool:
     if documents.last_seq():
         return False
     events = {}
-    for record in store.records():
-        if record.kind == "document" and record.data["source"] == VAULT_SOURCE:
-            events[str(record.data["path"])] = record.data["event"]
+    try:
+        for record in store.records():
+            if record.kind == "document" and record.data["source"] == VAULT_SOURCE:
+                events[str(record.data["path"])] = record.data["event"]
+    except StoreError:
+        return True  # nobody can tell: a vault that is missing must not be taken for a new one
     return "seen" in events.values()
 
 

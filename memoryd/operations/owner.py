@@ -14,8 +14,6 @@ from filelock import FileLock, Timeout
 from memoryd.errors import HomeBusy, HomeError
 
 LOCK_NAME = "daemon.lock"
-BEGUN = {"start.lock", "run", "log", "seal.key", "store", "vault", "indexes", "thresholds.json", "synonyms.txt"}
-"""What may lie in a home that no daemon has owned yet: left by the launcher, or put there by its person."""
 
 
 def own_home(root: Path, *, wait_seconds: float = 0.0) -> FileLock:
@@ -30,7 +28,6 @@ def own_home(root: Path, *, wait_seconds: float = 0.0) -> FileLock:
         raise HomeError(f"The home {root} cannot be made: {error.strerror}.", path=str(root)) from error
     if info.st_uid != os.getuid():
         raise HomeError(f"The home {root} belongs to another user.", path=str(root))
-    _refuse_foreign(root)
     lock = FileLock(root / LOCK_NAME, timeout=wait_seconds, mode=0o600)
     try:
         lock.acquire()
@@ -40,18 +37,6 @@ def own_home(root: Path, *, wait_seconds: float = 0.0) -> FileLock:
         raise HomeError(f"{root / LOCK_NAME} cannot be locked: {error.strerror}.", path=str(root)) from error
     (root / LOCK_NAME).write_text(f"{os.getpid()}\n")
     return lock
-
-
-def _refuse_foreign(root: Path) -> None:
-    """A folder full of somebody's files is not taken for a home by a mistyped option."""
-    names = {entry.name for entry in root.iterdir()}
-    if names & {"FORMAT", "config.json", LOCK_NAME} or names <= BEGUN:
-        return
-    raise HomeError(
-        f"{root} is not a memoryd home and not empty.",
-        next_step="Check --home and MEMORYD_HOME, or name an empty or new folder.",
-        path=str(root),
-    )
 
 
 def holder_of(root: Path) -> str | None:

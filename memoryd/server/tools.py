@@ -152,8 +152,13 @@ class MemoryToolbox(Toolbox):
         def index(stop: Stop) -> float:
             return 0.0 if indexing.catch_up(home, stop) else IDLE_SECONDS
 
+        served: set[str] = set()
+
         def follow_vault(_stop: Stop) -> float:
-            if lost := home.lost_views() + [name for name in SOCKETS if not (home.root / "run" / name).exists()]:
+            there = {name for name in SOCKETS if (home.root / "run" / name).exists()}
+            lost = home.lost_views() + sorted(served - there)
+            served.update(there)
+            if lost:
                 # views are disposable: a fresh start makes them again, and sessions go on with it by themselves
                 _log.error("%s were removed under a running daemon: stopping, the next start makes them", lost)
                 os.kill(os.getpid(), signal.SIGTERM)

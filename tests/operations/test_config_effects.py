@@ -173,19 +173,15 @@ def test_health_listen(root):
 # -- vault
 
 
-def test_vault_path(root, tmp_path):
+@pytest.mark.parametrize("relative", [False, True])
+def test_vault_path(root, tmp_path, relative):
     """vault.path: absolute, or relative to the configuration file."""
-    for path, place in ((str(tmp_path / "memories"), tmp_path / "memories"), ("mine", root / "mine")):
-        configure(root, vault={"path": path})
-        with opened(root) as home:
-            shown = add(home, f"Kept in {path}.")
-            assert (place / shown["path"]).is_file()
-            (place / shown["path"]).unlink()
-            (place / "keep.md").write_text("stays")
-        assert not (root / "vault").exists()
-        configure(root)
-        for view in root.glob("catalog.db*"):
-            view.unlink()
+    path, place = ("mine", root / "mine") if relative else (str(tmp_path / "memories"), tmp_path / "memories")
+    configure(root, vault={"path": path})
+    with opened(root) as home:
+        shown = add(home, f"Kept in {path}.")
+        assert (place / shown["path"]).is_file()
+    assert not (root / "vault").exists()
 
 
 def test_vault_git_timeout_seconds(root):
