@@ -55,7 +55,7 @@ def dial(path: str, timeout: float) -> sockets.socket:
     try:
         sock.settimeout(timeout)
         with_short_path(path, sock.connect)
-    except BaseException:
+    except BaseException:  # let go of what was taken, then raised on
         sock.close()
         raise
     return sock
@@ -78,7 +78,7 @@ def bind(path: str) -> socket.socket:
     before = os.umask(0o177)
     try:
         with_short_path(path, sock.bind)
-    except BaseException:
+    except BaseException:  # let go of what was taken, then raised on
         sock.close()
         raise
     finally:

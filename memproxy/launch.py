@@ -89,7 +89,7 @@ class Launcher:
                 raise self._broken(self.paths.rpc_socket, error) from error
         try:
             hello = self._exchange(sock, {"memoryd": "hello", "directory": self.directory}, until)
-        except BaseException:
+        except BaseException:  # let go of what was taken, then raised on
             sock.close()
             raise
         if hello is None:

@@ -107,7 +107,7 @@ class Database:
         try:
             yield self._writer
             self._writer.execute("COMMIT")
-        except BaseException:
+        except BaseException:  # let go of what was taken, then raised on
             # Some errors (a full disk) have rolled back already.
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")

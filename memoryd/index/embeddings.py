@@ -115,7 +115,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         _ensure_schema(connection)
-    except BaseException:
+    except BaseException:  # let go of what was taken, then raised on
         connection.close()
         raise
     return connection
@@ -132,7 +132,7 @@ def _ensure_schema(connection: sqlite3.Connection) -> None:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             raise _ForeignSchemaError(f"schema {version}, not {SCHEMA_VERSION}")
-    except BaseException:
+    except BaseException:  # let go of what was taken, then raised on
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
@@ -172,7 +172,7 @@ def _put(connection: sqlite3.Connection, fingerprint: str, items: Mapping[str, b
             "INSERT OR REPLACE INTO vectors (model, text_sha256, crc, vector) VALUES (?, ?, ?, ?)",
             [(model, bytes.fromhex(digest), zlib.crc32(vector), vector) for digest, vector in items.items()],
         )
-    except BaseException:
+    except BaseException:  # let go of what was taken, then raised on
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

@@ -182,7 +182,7 @@ class LexicalIndex:
                 self._writer = self._index.writer(WRITER_HEAP, 1)
             try:
                 yield self._writer
-            except BaseException:
+            except BaseException:  # let go of what was taken, then raised on
                 self._writer, self._dirty = None, False  # a writer that failed once refuses all further work
                 raise
 

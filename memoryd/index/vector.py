@@ -100,7 +100,7 @@ class VectorIndex:
             found = cls(path, dims, engine.EdgeShard.load(str(path), _config(dims)))
             try:
                 found._examine()
-            except BaseException:
+            except BaseException:  # let go of what was taken, then raised on
                 found.close()
                 raise
             found._expected = found.count()

@@ -113,7 +113,7 @@ class MemoryToolbox(Toolbox):
         home = open_home(self._root, environment=os.environ)
         try:
             recover.recover(home)
-        except BaseException:
+        except BaseException:  # let go of what was taken, then raised on
             home.close()
             raise
         logging.getLogger().setLevel(home.config.log_level)

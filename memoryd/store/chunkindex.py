@@ -167,7 +167,7 @@ class ChunkIndex:
             try:
                 yield self._writer
                 self._writer.execute("COMMIT")
-            except BaseException:
+            except BaseException:  # let go of what was taken, then raised on
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise

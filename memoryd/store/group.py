@@ -118,7 +118,7 @@ class WriteGroup:
         """Look up the waiting contents together, and keep what the store lacks; a failure closes the group."""
         try:
             self._compare_waiting()
-        except BaseException:
+        except BaseException:  # let go of what was taken, then raised on
             self._closed = True
             raise
 

@@ -80,7 +80,7 @@ class IndexKeeper:
             applied = index.applied()
             for rows in self._surveyed([pack for pack in self._listed() if pack not in applied]):
                 index.apply(rows)
-        except BaseException:
+        except BaseException:  # let go of what was taken, then raised on
             index.close()
             raise
         return index

@@ -146,7 +146,7 @@ class Session:
                 "initialize", {"protocolVersion": protocol, "capabilities": {}, "clientInfo": client}
             )
             self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        except BaseException:
+        except BaseException:  # let go of what was taken, then raised on
             self.close()
             raise
 
