@@ -80,7 +80,7 @@ class Link:
 
     def receive(self) -> list[bytes | Overlong]:
         try:
-            data = self.daemon.sock.recv(256 * 1024)
+            data = self.daemon.sock.recv(65536)
         except BlockingIOError:
             return []
         except OSError:

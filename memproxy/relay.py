@@ -15,12 +15,11 @@ from memproxy.host import Host, HostGone
 from memproxy.launch import Launcher
 from memproxy.lines import LineBuffer
 from memproxy.link import Link
+from memproxy.out import Out
 from memproxy.session import Session, log
 
 FULL = 1 << 20
 """Bytes waiting for one side above which the other side is no longer read."""
-PIECE = 4096
-"""What a pipe or socket that polls writable takes without blocking (PIPE_BUF)."""
 FAREWELL_SECONDS = 1.0
 TICK = 1000
 """Milliseconds between two looks at whether the parent process still lives."""
@@ -31,13 +30,11 @@ class Relay:
 
     def __init__(self, launcher: Launcher, host: Host, out: int) -> None:
         self.host = host
-        self.out = out
+        self.out = Out(out)
         self.session = Session(launcher, host, self.tell_host)
         self.to_host = bytearray()
         self.from_host = LineBuffer(runtime.MAX_LINE_BYTES)
         self.closed_at: float | None = None
-        self._writable = select.poll()
-        self._writable.register(out, select.POLLOUT)
 
     def run(self) -> None:
         """Relay until the host is gone. Raises HostGone where that is noticed in the middle of something."""
@@ -61,12 +58,12 @@ class Relay:
         if self.closed_at is None and (link is None or len(link.queue) <= FULL):
             poller.register(0, select.POLLIN)
         if self.to_host:
-            poller.register(self.out, select.POLLOUT)
+            poller.register(self.out.fd, select.POLLOUT)
         if link is not None:
             readable = select.POLLIN if len(self.to_host) <= FULL else 0
             poller.register(link.daemon.sock, readable | (select.POLLOUT if link.queue else 0))
         for fd, _event in poller.poll(milliseconds):
-            if fd == self.out:
+            if fd == self.out.fd:
                 self._flush_host()
             elif fd == 0:
                 self._read_host()
@@ -95,11 +92,13 @@ class Relay:
         self._flush_host()
 
     def _flush_host(self) -> None:
-        while self.to_host and self._writable.poll(0):
+        while self.to_host:
             try:
-                count = os.write(self.out, self.to_host[:PIECE])
+                count = self.out.write(self.to_host)
             except OSError:
                 raise HostGone from None
+            if not count:
+                return
             del self.to_host[:count]
 
 

@@ -90,7 +90,7 @@ class Bare:
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect(str(home / "run" / "rpc.sock"))
         self.stream = self.sock.makefile("rwb")
-        hello = {"memoryd": "hello", "wire": 1, "version": "0.1.0", "pid": os.getpid(), "directory": None}
+        hello = {"memoryd": "hello", "wire": 1, "version": "0.1.0", "pid": os.getpid(), "directory": str(home.parent)}
         self.stream.write(line(hello))
         self.stream.flush()
         self.stream.readline()
