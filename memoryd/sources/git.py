@@ -25,7 +25,7 @@ from memoryd.errors import (
     VaultNotARepository,
 )
 from memoryd.files import Files
-from memoryd.sources.objects import CannotTell, Places, head_of
+from memoryd.sources.objects import CannotTell, Places, head_of, stands_on_branch
 from memoryd.sources.process import Finished, run_bounded
 
 OLDEST = (2, 36)
@@ -177,6 +177,12 @@ class Git:
         except CannotTell:
             answer = self.run(["rev-parse", "-q", "--verify", "HEAD^{commit}"], accept=(0, 1))
             return answer.out.decode().strip() or None
+
+    def detached(self) -> bool:
+        """Whether HEAD stands on no branch: a commit made there is lost at the next checkout."""
+        if stands_on_branch(self.places()):
+            return False
+        return self.run(["symbolic-ref", "-q", "HEAD"], accept=(0, 1)).code == 1
 
     def blob(self, commit: str, path: bytes) -> bytes | None:
         """The bytes of a file in a commit; None where it is not there or is no regular file."""

@@ -51,6 +51,12 @@ def branch_of(places: Places) -> str | None:
     return text.removeprefix("ref: ") if text.startswith("ref: ") else None
 
 
+def stands_on_branch(places: Places) -> bool:
+    """Whether HEAD's own file names a branch; where not (another reference format, a link), git knows."""
+    name = branch_of(places) or ""
+    return name.startswith("refs/heads/") and not name.endswith("/.invalid")
+
+
 def head_of(places: Places) -> str | None:
     """The commit that HEAD names; None on a branch without commits. Raises CannotTell."""
     name = "HEAD"

@@ -92,7 +92,8 @@ class Vault:
     def commit(self, writes: Sequence[VaultWrite], message: str, *, spawned: SpawnHook | None = None) -> VaultCommit:
         """Write the files and commit exactly them, durably; nothing else that is staged or edited is touched.
 
-        On failure files and index are as before and a typed error comes: VaultError (a file is not as expected),
+        On failure files and index are as before and a typed error comes: VaultError (a file is not as expected, HEAD is
+        detached or in a rebase),
         GitLocked, GitTimeout, GitFailed (with the hook's words), DiskFull. Where that could not be found out or done,
         the error's details hold `settle: true`: keep the intent and call `settle` for these paths. `spawned` learns
         each git that writes.
@@ -162,7 +163,7 @@ class Vault:
         return None if write is None else self.commit([write], f"scope alias: {scope}")
 
     def _refuse_half_way(self) -> None:
-        """A commit made in the middle of a person's rebase or bisect would go when that is aborted."""
+        """A commit made in the middle of a person's rebase or bisect, or on no branch, goes with the next checkout."""
         for name in ("rebase-merge", "rebase-apply", "BISECT_LOG"):
             if os.path.lexists(self.git.places().own / name):
                 raise VaultError(
@@ -170,6 +171,12 @@ class Vault:
                     next_step="Finish or abort it in the vault, then call again.",
                     vault=str(self.path),
                 )
+        if self.git.detached():
+            raise VaultError(
+                f"HEAD is detached in {self.path}: what is committed there belongs to no branch; nothing was written.",
+                next_step=f"Check out a branch (`git -C {self.path} switch NAME`), then call again.",
+                vault=str(self.path),
+            )
 
     def _create(self) -> None:
         fresh = self.path.parent / f".{self.path.name}.memoryd-new"

@@ -58,6 +58,21 @@ def test_nothing_is_added_in_the_middle_of_a_rebase(home, nobody, folder):
     assert gateway.add(home, nobody, content="Now it stays.", type="note", scope="global")["outcome"] == "added"
 
 
+def test_nothing_is_added_on_a_detached_head_and_reading_goes_on(home, nobody):
+    ids = fill(home, nobody)
+    git("checkout", "-q", "--detach", cwd=home.vault.path)
+    with pytest.raises(VaultError, match="detached") as refused:
+        gateway.add(home, nobody, content="Lost at the next checkout.", type="note", scope="global")
+    assert "branch" in refused.value.next_step
+    assert (commits(home), home.state.intents.all()) == (3, [])
+    assert git("status", "--porcelain", cwd=home.vault.path) == ""
+    reconcile_vault(home)
+    settle(home)
+    assert found(home, nobody) == set(ids)
+    git("checkout", "-q", "main", cwd=home.vault.path)
+    assert gateway.add(home, nobody, content="Now it stays.", type="note", scope="global")["outcome"] == "added"
+
+
 def test_a_slip_in_the_frontmatter_shows_a_memory_to_nobody_else(home, project):
     mine, other = project("mine"), project("other")
     answer = gateway.add(home, mine, content="The spillway drawing is secret.", type="note")

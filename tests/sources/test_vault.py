@@ -283,14 +283,13 @@ def test_other_forms_of_index_and_objects(tmp_path, form):
     assert len(vault.head()) == (64 if form == "sha256" else 40)
 
 
-def test_a_vault_may_be_a_work_tree_a_submodule_or_detached(tmp_path):
+def test_a_vault_may_be_a_work_tree_a_submodule_on_a_branch(tmp_path):
     main = open_vault(tmp_path / "main")
     main.commit([new("a")], "add")
     person(main.path, "worktree", "add", "-q", tmp_path / "tree")
     (tmp_path / "app").mkdir()
     person(tmp_path / "app", "init", "-q")
     person(tmp_path / "app", "-c", "protocol.file.allow=always", "submodule", "add", "-q", main.path, "vault")
-    person(tmp_path / "app" / "vault", "checkout", "-q", "--detach")
     for root in (tmp_path / "tree", tmp_path / "app" / "vault"):
         vault = open_vault(root)
         assert (root / ".git").is_file()
@@ -300,6 +299,25 @@ def test_a_vault_may_be_a_work_tree_a_submodule_or_detached(tmp_path):
         hook_failure(vault)
         assert person(root, "status", "--porcelain", "--", "global") == b""
     assert person(main.path, "status", "--porcelain") == b""
+
+
+@pytest.mark.parametrize("form", [[], ["--ref-format=reftable"]])
+def test_a_detached_head_takes_no_commit_whatever_holds_the_references(tmp_path, form):
+    root = tmp_path / "vault"
+    root.mkdir()
+    try:
+        person(root, "init", "-q", "-b", "main", *form)
+    except subprocess.CalledProcessError:
+        pytest.skip("this git has no reftables")
+    vault = open_vault(root)
+    vault.commit([new("a")], "add")
+    person(root, "checkout", "-q", "--detach")
+    before = whole_state(root)
+    with pytest.raises(VaultError, match="detached"):
+        vault.commit([new("b")], "no")
+    assert whole_state(root) == before
+    person(root, "checkout", "-q", "-b", "other")
+    assert vault.commit([new("b")], "add") == vault.head()
 
 
 def hook_failure(vault) -> None:
