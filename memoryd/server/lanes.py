@@ -42,6 +42,8 @@ class Lanes:
         """Set once the toolbox is open; calls wait for it."""
         self.draining = False
         self.active = 0
+        self.writing = 0
+        """Writes whose work has begun."""
         self.calls: Counter[tuple[str, str]] = Counter()
         """Ended calls by (name, outcome)."""
         self.seconds: dict[str, float] = {}
@@ -83,8 +85,12 @@ class Lanes:
     async def write(self, work: Callable[[], T]) -> T:
         """Run a write; once begun it runs to its end even if the caller leaves (its own steps have time limits)."""
         async with self._writers:
-            with anyio.CancelScope(shield=True):
-                done = await anyio.to_thread.run_sync(work, limiter=self._threads)
+            self.writing += 1
+            try:
+                with anyio.CancelScope(shield=True):
+                    done = await anyio.to_thread.run_sync(work, limiter=self._threads)
+            finally:
+                self.writing -= 1
         return done
 
     async def watch(self, work: Callable[[], T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import logging
 import os
 import secrets
@@ -32,8 +33,11 @@ OPEN_FIRST_SECONDS = 2.0
 """How long a start waits for the home before it serves what needs none (handshakes, tool lists, health)."""
 CALLS_SECONDS = 2.0
 BACKGROUND_SECONDS = 1.0
-LAST_SECONDS = 4.7
-"""After this long a stopping daemon ends whatever still runs; every write is safe against that by its own order."""
+LEFT_SECONDS = 0.3
+"""How much longer a stopped daemon lives for reads that have not come back; they are left behind."""
+LAST_SECONDS = 4.2
+"""After this long a stopping daemon ends whatever still runs; every write is safe against that by its own order. With
+the shell's own start and the kernel's clearing up, `memoryd stop` returns within five seconds."""
 SWITCH_SECONDS = 0.001
 """Python's thread switch interval: with the default of 5 ms a few busy threads delay a health answer too long."""
 _log = logging.getLogger(__name__)
@@ -77,6 +81,7 @@ class Run:
             await self.startup(group)
             await self.stop.wait()
             await self.shutdown()
+            self._leave_reads()
             group.cancel_scope.cancel()
         if self.failure is not None:
             raise self.failure
@@ -177,9 +182,8 @@ class Run:
     async def shutdown(self) -> None:
         """Refuse, stop accepting, let calls and background work end, close; LAST_SECONDS bounds all of it."""
         _log.info("stopping")
-        last = threading.Timer(LAST_SECONDS, os._exit, (1,))
-        last.daemon = True
-        last.start()
+        # a watchdog of C: a thread that keeps the interpreter to itself does not hold it up; it logs what still ran
+        faulthandler.dump_traceback_later(LAST_SECONDS, exit=True)
         self.lanes.draining = True
         self.accepting.cancel()
         with contextlib.suppress(FileNotFoundError):
@@ -195,6 +199,19 @@ class Run:
             server.should_exit = True
         if self.lanes.opened.is_set() and not self.lanes.active:
             await self.lanes.aside(self.toolbox.close)
+
+    def _leave_reads(self) -> None:
+        """End soon even if reads never come back: only a begun write is worth the rest of the time."""
+        if self.lanes.writing or self.failure is not None:
+            return
+        leave = threading.Timer(LEFT_SECONDS, self._leave)
+        leave.daemon = True
+        leave.start()
+
+    def _leave(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self.paths.http_socket)  # noqa: PTH108 - as above
+        os._exit(0)
 
     def _stop_background(self) -> None:
         self.stopping.set()

@@ -6,6 +6,7 @@ Run as a program it takes the arguments that a proxy starts a daemon with. `<hom
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -86,6 +87,11 @@ def make_toolbox(paths: RuntimePaths) -> Any:
             while time.monotonic() < until:
                 sum(range(1000))
             return {"busy": True}
+        if kind == "hold":
+            note("hold begins")
+            time.sleep(1)
+            ctypes.PyDLL(None).usleep(given["size"] * 1_000_000)  # called without letting go of the interpreter's lock
+            return {"held": True}
         if kind == "environment":
             return {"environment": dict(os.environ), "path": sys.path, "cwd": os.getcwd(), "argv": sys.orig_argv}
         raise ValueError("secret internals: /etc/shadow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -50,6 +51,55 @@ def ended(pid: int | None) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def stopped_by_command(stack: Stack) -> float:
+    """Seconds that `memoryd stop` takes, as a person waits for it."""
+    command = [sys.executable, "-P", "-m", "memoryd", "--home", str(stack.home), "stop"]
+    began = time.monotonic()
+    done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Stopped.\n", b"")
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("tool", ["slow", "write"])
+def test_memoryd_stop_returns_within_5_s_beside_a_call_that_does_not_end(stack: Stack, tool: str):
+    proxy = stack.session()
+    proxy.call_id(tool, seconds=30, text="w")
+    wait_for(lambda: stack.written() == [f"{tool} begins w"])
+    first = stack.holder()
+    assert stopped_by_command(stack) < 5
+    assert stack.holder() != first
+    (stack.home / "release").touch()  # the read is asked again of the next daemon
+
+
+def test_a_read_that_does_not_end_is_left_behind_soon_and_the_daemon_ends_well(stack: Stack):
+    stack.home.mkdir()
+    command = [str(stack.starter), "-P", "-m", "memoryd", "serve", "--home", str(stack.home)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(lambda: "serves" in stack.log())
+    proxy = stack.session()
+    proxy.call_id("slow", seconds=30, text="r")
+    wait_for(lambda: stack.written() == ["slow begins r"])
+    began = time.monotonic()
+    process.terminate()
+    process.communicate(timeout=10)
+    assert process.returncode == 0 and time.monotonic() - began < 4
+    assert not Path(stack.paths.http_socket).exists()
+    (stack.home / "release").touch()
+
+
+def test_work_that_keeps_the_interpreter_to_itself_cannot_hold_up_a_stop(stack: Stack):
+    """A foreign library that does not let go of the interpreter's lock: the log says what still ran."""
+    proxy = stack.session()
+    proxy.call_id("show", kind="hold", size=8)
+    wait_for(lambda: stack.written() == ["hold begins"])
+    pid = stack.holder()
+    stack.http("POST", "/api/drain")
+    began = time.monotonic()
+    wait_for(lambda: ended(pid), 10)
+    assert time.monotonic() - began < 5
+    assert "Timeout" in stack.log() and "fixture_daemon.py" in stack.log()
 
 
 def test_case_59_stop_during_stubborn_work_and_restart_right_after(stack: Stack):
