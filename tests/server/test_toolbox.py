@@ -21,6 +21,7 @@ PARAMETERS = {
     "path_prefix": {"type": "string"},
     "kinds": {"type": "array", "items": {"type": "string"}},
     "explain": {"type": "boolean"},
+    "offset": {"type": "integer", "minimum": 0},
 }
 
 
@@ -58,6 +59,24 @@ def test_a_wrong_argument_is_named(arguments: dict, parameter: str):
     with pytest.raises(InvalidInput) as caught:
         tool().checked(arguments)
     assert f"`{parameter}`" in str(caught.value) and caught.value.details["parameter"] == parameter
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"mode": "hybird"}, '`mode` is "hybird"; it must be one of `hybrid`, `keyword`. Did you mean `hybrid`?'),
+        ({"mode": "both"}, '`mode` is "both"; it must be one of `hybrid`, `keyword`.'),
+        ({"max_results": 21}, "`max_results` is 21; it must be from 1 to 20."),
+        ({"max_results": "5"}, '`max_results` is "5"; it must be an integer.'),
+        ({"kinds": "memory"}, '`kinds` is "memory"; it must be an array.'),
+        ({"offset": -1}, "`offset` is -1; it must be at least 0."),
+    ],
+)
+def test_a_refusal_says_what_may_be_passed(arguments: dict, words: str):
+    with pytest.raises(InvalidInput) as caught:
+        tool().checked({"query": "x", **arguments})
+    assert str(caught.value) == f"memory_search: {words}"
+    assert caught.value.details.get("allowed") == (["hybrid", "keyword"] if "mode" in arguments else None)
 
 
 def test_null_counts_as_absent_and_whole_numbers_are_integers():
