@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 APPLICATION_ID = 0x4D444958
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BATCH = 256
 CHECKED_AT_OPEN = 64 << 20
 """Up to this many bytes, an index is checked by SQLite at every open; a larger one after an unclean end."""
@@ -29,15 +29,18 @@ CREATE TABLE chunks(sha256 BLOB NOT NULL, pack INTEGER NOT NULL, frame_off INTEG
 CREATE TABLE manifests(address BLOB NOT NULL, pack INTEGER NOT NULL, frame_off INTEGER NOT NULL,
     inner_off INTEGER NOT NULL, raw_len INTEGER NOT NULL, size INTEGER NOT NULL,
     PRIMARY KEY(address, pack, frame_off, inner_off)) WITHOUT ROWID;
+CREATE TABLE nodes(address BLOB NOT NULL, pack INTEGER NOT NULL, frame_off INTEGER NOT NULL,
+    inner_off INTEGER NOT NULL, raw_len INTEGER NOT NULL,
+    PRIMARY KEY(address, pack, frame_off, inner_off)) WITHOUT ROWID;
 CREATE TABLE records(first_seq INTEGER NOT NULL, pack INTEGER NOT NULL, frame_off INTEGER NOT NULL,
     last_seq INTEGER NOT NULL, PRIMARY KEY(first_seq, pack, frame_off)) WITHOUT ROWID;
 """
-_TABLES = ("chunks", "manifests", "records")
+_TABLES = ("chunks", "manifests", "nodes", "records")
 
 
 class Place(NamedTuple):
-    """Where one copy of a chunk or manifest lies. `size` is the raw length of a chunk, the content's of a manifest;
-    `whole` says that the chunk is a content of its own."""
+    """Where one copy of a chunk, manifest or tree node lies. `size` is its raw length, of a manifest the content's;
+    `whole` says that a chunk is a content of its own."""
 
     pack: bytes
     frame_off: int
@@ -61,7 +64,8 @@ class PackRows:
     """What one pack adds to the index.
 
     chunks: (sha256, frame_off, inner_off, raw_len, whole); manifests: (address, frame_off, inner_off, raw_len, size);
-    records: (first_seq, frame_off, last_seq); replaces: ids of packs that must no longer be read.
+    nodes: (address, frame_off, inner_off, raw_len); records: (first_seq, frame_off, last_seq);
+    replaces: ids of packs that must no longer be read.
     """
 
     pack: bytes
@@ -69,6 +73,7 @@ class PackRows:
     last_seq: int = 0
     chunks: list[tuple[bytes, int, int, int, bool]] = field(default_factory=list)
     manifests: list[tuple[bytes, int, int, int, int]] = field(default_factory=list)
+    nodes: list[tuple[bytes, int, int, int]] = field(default_factory=list)
     records: list[tuple[int, int, int]] = field(default_factory=list)
     replaces: tuple[bytes, ...] = ()
 
@@ -222,6 +227,11 @@ class ChunkIndex:
         columns = "address, pack, frame_off, inner_off, raw_len, size, 1"
         return self._places(f"SELECT {columns} FROM manifests WHERE address", addresses)
 
+    def nodes(self, addresses: Sequence[bytes]) -> dict[bytes, list[Place]]:
+        """Every known copy of these tree nodes."""
+        columns = "address, pack, frame_off, inner_off, raw_len, raw_len, 0"
+        return self._places(f"SELECT {columns} FROM nodes WHERE address", addresses)
+
     def _places(self, select: str, keys: Sequence[bytes]) -> dict[bytes, list[Place]]:
         found: dict[bytes, list[Place]] = {}
         with self._reading() as connection:
@@ -257,8 +267,13 @@ class ChunkIndex:
         with self._reading() as connection:
             return {row[0] for row in connection.execute("SELECT uuid FROM packs")}
 
+    def replaced(self) -> set[bytes]:
+        """Ids of the packs that others replace, applied or not."""
+        with self._reading() as connection:
+            return {row[0] for row in connection.execute("SELECT uuid FROM replaced")}
+
     def held_in(self, pack: bytes, frame_off: int | None) -> tuple[list[bytes], int]:
-        """Addresses of the contents in one frame (None: anywhere in the pack), and the number of mere pieces."""
+        """Addresses of the contents in one frame (None: anywhere in the pack), and the number of pieces and nodes."""
         where = "pack = (SELECT id FROM packs WHERE uuid = ?1) AND (?2 IS NULL OR frame_off = ?2)"
         query = (
             f"SELECT sha256 FROM chunks WHERE {where} AND whole UNION SELECT address FROM manifests WHERE {where} "
@@ -266,7 +281,10 @@ class ChunkIndex:
         )
         with self._reading() as connection:
             contents = [row[0] for row in connection.execute(query, (pack, frame_off))]
-            pieces = f"SELECT count(*) FROM chunks WHERE {where} AND NOT whole"
+            pieces = (
+                f"SELECT (SELECT count(*) FROM chunks WHERE {where} AND NOT whole) "
+                f"+ (SELECT count(*) FROM nodes WHERE {where})"
+            )
             return contents, int(connection.execute(pieces, (pack, frame_off)).fetchone()[0])
 
     def last_seq(self) -> int:
@@ -297,6 +315,10 @@ def _insert(connection: sqlite3.Connection, number: int, rows: PackRows) -> None
     connection.executemany(
         "INSERT OR IGNORE INTO manifests VALUES(?, ?, ?, ?, ?, ?)",
         [(address, number, at, inner, length, size) for address, at, inner, length, size in rows.manifests],
+    )
+    connection.executemany(
+        "INSERT OR IGNORE INTO nodes VALUES(?, ?, ?, ?, ?)",
+        [(address, number, at, inner, length) for address, at, inner, length in rows.nodes],
     )
     connection.executemany(
         "INSERT OR IGNORE INTO records VALUES(?, ?, ?, ?)",

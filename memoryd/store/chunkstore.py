@@ -6,6 +6,7 @@ where it is missing or damaged. Writing goes through one `WriteGroup` at a time;
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 import sqlite3
@@ -19,15 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.config import StoreConfig
-from memoryd.digest import PREFIX, parse_address, sha256_hex
+from memoryd.digest import PREFIX
 from memoryd.errors import (
-    BadAddress,
     ContentDamaged,
     DiskFull,
     FormatDamaged,
     HomeError,
-    MemorydError,
-    NotFound,
     PackDamaged,
     StoreError,
 )
@@ -35,21 +33,21 @@ from memoryd.files import Files
 from memoryd.records import Finding
 from memoryd.store import pack as packs
 from memoryd.store.chunker import Chunker, chunker_of, new_format
-from memoryd.store.chunkindex import PackRows, Place, RecordFrame
+from memoryd.store.chunkindex import PackRows, RecordFrame
 from memoryd.store.findings import REBUILD, findings
 from memoryd.store.format import parse_format
 from memoryd.store.group import WriteGroup
 from memoryd.store.keeper import IndexKeeper
-from memoryd.store.manifest import Manifest, parse_manifest, whole
 from memoryd.store.pack import PackWriter
+from memoryd.store.reader import Reader
 from memoryd.store.reserve import SMALL_BYTES, Reserve
+from memoryd.store.rewrite import Rewrite
 from memoryd.store.seal import FULL, Sealer
 from memoryd.store.shelf import Shelf
-from memoryd.store.survey import records_in
+from memoryd.store.survey import records_in, rows_of
 
 ENCODER_THREADS = 2
 """Threads that compress the full frames of a bulk group; a small commit starts none."""
-Chunks = Sequence[tuple[bytes, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +70,21 @@ class StoreStats:
     stored_bytes: int
 
 
-class ChunkStore:
+class ChunkStore(Reader):
     """The store of one home; made by `open`."""
 
     def __init__(
         self, shelf: Shelf, chunker: Chunker, sealer: Sealer, keeper: IndexKeeper, random: Callable[[int], bytes]
     ) -> None:
-        self._shelf = shelf
+        super().__init__(shelf, keeper)
         self._chunker = chunker
         self._sealer = sealer
         self._random = random
         self._lock = threading.RLock()
         self._group: WriteGroup | None = None
         self._encoder = ThreadPoolExecutor(ENCODER_THREADS, thread_name_prefix="memoryd-pack")
-        self._keeper = keeper
         self._reserve = Reserve(shelf.packs.parent / "reserve")
         self._reserve.make()
-        self.damaged: set[str] = set()
-        """Addresses whose stored bytes a read found damaged; adding the same content again heals them."""
         self._last_seq = keeper.ask(lambda index: index.last_seq())
 
     @classmethod
@@ -114,7 +109,9 @@ class ChunkStore:
             for torn in shelf.tmp.iterdir():
                 torn.unlink()
             keeper = IndexKeeper(shelf, clock, random)
-            return cls(shelf, chunker, Sealer(files, shelf), keeper, random)
+            store = cls(shelf, chunker, Sealer(files, shelf), keeper, random)
+            store.sweep_replaced()
+            return store
         except OSError as error:
             full = DiskFull if error.errno in FULL else HomeError
             raise full(f"The store in {home} cannot be opened: {error.strerror or error}.", path=str(home)) from error
@@ -135,9 +132,8 @@ class ChunkStore:
         with self._lock:
             if self._group is not None:
                 self._group.abandon()
-            pack = uuid.UUID(bytes=self._random(16), version=4).bytes
             self._group = WriteGroup(
-                pack,
+                self._new_pack(),
                 self._last_seq,
                 chunker=self._chunker,
                 shelf=self._shelf,
@@ -151,18 +147,81 @@ class ChunkStore:
         with self._lock:
             if group is not self._group:
                 raise StoreError("Another write group was opened since.", next_step="Open a new group and add again.")
-            pieces = writer.finish()
-            rows.size = writer.size
-            try:
-                self._sealer.seal(rows.pack, pieces)
-                self._apply(rows)
-            except DiskFull:
-                if rows.size > SMALL_BYTES or not self.release_reserve():
-                    raise
-                self._sealer.seal(rows.pack, pieces)
-                self._apply(rows)
-            self._last_seq = rows.last_seq
-            self._reserve.make()
+            self._keep(writer, rows, ())
+
+    def _keep(self, writer: PackWriter, rows: PackRows, replaces: Sequence[bytes]) -> None:
+        """Seal a pack and tell the index; once more out of the reserve where a small one meets a full disk."""
+        pieces = writer.finish(replaces)
+        rows.size = writer.size
+        try:
+            self._sealer.seal(rows.pack, pieces)
+            self._apply(rows)
+        except DiskFull:
+            if rows.size > SMALL_BYTES or not self.release_reserve():
+                raise
+            self._sealer.seal(rows.pack, pieces)
+            self._apply(rows)
+        self._last_seq = max(self._last_seq, rows.last_seq)
+        self._reserve.make()
+
+    def _new_pack(self) -> bytes:
+        return uuid.UUID(bytes=self._random(16), version=4).bytes
+
+    def rewrite(self, replaces: Sequence[bytes]) -> Rewrite:
+        """Begin to replace these packs: what is to stay of them is put into the answer. Raises StorePoisoned.
+
+        The caller holds the store lane until the commit, after which the replaced packs are gone.
+        """
+        self._sealer.require()
+        return Rewrite(
+            replaces, self._last_seq, new_pack=self._new_pack, encoder=self._encoder, seal=self._seal_replacement
+        )
+
+    def _seal_replacement(self, writer: PackWriter, rows: PackRows, replaces: Sequence[bytes]) -> None:
+        with self._lock:
+            self._keep(writer, rows, replaces)
+            if replaces:
+                self.moved += 1
+                self._remove(replaces)
+
+    def _remove(self, replaced: Sequence[bytes]) -> None:
+        """Take replaced packs away; one that stays because of an error is ignored, and removed at the next open."""
+        for pack in replaced:
+            with contextlib.suppress(OSError):
+                self._sealer.files.unlink(self._shelf.path(pack), owner="replaced")
+
+    def sweep_replaced(self) -> int:
+        """Remove the packs that a crash left behind after they were replaced; how many. The caller holds the lane."""
+        with self._lock:
+            left = self._keeper.ask(lambda index: index.replaced())
+            there = [pack for pack in left if self._shelf.path(pack).exists()]
+            self._remove(there)
+            return len(there)
+
+    def pack_ids(self) -> list[bytes]:
+        """Ids of the packs that are read, sorted; replaced ones are left out."""
+        return sorted(self._keeper.ask(lambda index: index.applied() - index.replaced()))
+
+    def survey(self, pack: bytes) -> PackRows:
+        """What a pack holds, read from its own headers, tables, manifests and records. Raises PackDamaged."""
+        return rows_of(self._shelf, pack)
+
+    def item(self, pack: bytes, frame_off: int, inner_off: int, length: int, digest: bytes | None = None) -> bytes:
+        """The verified raw bytes of one item of a pack (`digest` None: as the frame's own table says).
+
+        Raises PackDamaged.
+        """
+        frame = self._shelf.frame(pack, frame_off)
+        if digest is None:
+            return frame.item_at(inner_off, length)
+        return frame.checked(digest, inner_off, length)
+
+    def record_items(self, pack: bytes, frame_off: int) -> list[tuple[int, int, bytes]]:
+        """(kind, seq, canonical bytes) of every record of a frame. Raises PackDamaged."""
+        frame = self._shelf.frame(pack, frame_off)
+        numbers = [seq for seq, _data in records_in(frame)]
+        raw = [frame.checked(digest, at, length) for digest, at, length in frame.items()]
+        return [(frame.header.kind, seq, data) for seq, data in zip(numbers, raw, strict=True)]
 
     def release_reserve(self) -> bool:
         """Give the space back that is held for small writes; False where none was held. A later write holds it again.
@@ -182,54 +241,6 @@ class ChunkStore:
                 raise self._sealer.poison(str(failure)) from error  # the pack stays: the next open applies it
             self._sealer.undo(rows.pack)
             raise failure from error
-
-    # reading
-
-    def read(self, address: str) -> bytes:
-        """The whole content, verified. Raises NotFound, ContentDamaged, BadAddress."""
-        digits = _full(address)
-        manifest, places = self._layout(digits, self.chunk_places([bytes.fromhex(digits)]))
-        data = self._chunks(digits, manifest.chunks, places)
-        if len(manifest.chunks) != 1 and sha256_hex(data) != digits:
-            raise self._damage(digits, "its chunks do not make up the content")
-        return data
-
-    def read_range(self, address: str, start: int, end: int) -> bytes:
-        """Bytes [start, end) of a content, cut to its size; only the chunks that hold them are read, each verified.
-
-        Raises NotFound, ContentDamaged, BadAddress.
-        """
-        digits = _full(address)
-        return self._range(digits, start, end, self.chunk_places([bytes.fromhex(digits)]))
-
-    def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[bytes | MemorydError]:
-        """As `read_range` for several (address, start, end), with one look-up; what cannot be read gives its error."""
-        digits = [_full(address) for address, _start, _end in wanted]
-        places = self.chunk_places([bytes.fromhex(one) for one in dict.fromkeys(digits)])
-        found: list[bytes | MemorydError] = []
-        for one, (_address, start, end) in zip(digits, wanted, strict=True):
-            try:
-                found.append(self._range(one, start, end, places))
-            except (NotFound, StoreError) as error:
-                found.append(error)
-        return found
-
-    def _range(self, digits: str, start: int, end: int, known: dict[bytes, list[Place]]) -> bytes:
-        manifest, places = self._layout(digits, known)
-        start, end = max(0, start), min(end, manifest.size)
-        if start >= end:
-            return b""
-        base, chunks = manifest.window(start, end)
-        return self._chunks(digits, chunks, places)[start - base : end - base]
-
-    def size(self, address: str) -> int | None:
-        """Bytes of the content, None where it is not stored. Raises BadAddress."""
-        digest = bytes.fromhex(_full(address))
-        for place in self.chunk_places([digest]).get(digest, ()):
-            if place.whole:
-                return place.size
-        manifests = self.manifest_places([digest]).get(digest)
-        return manifests[0].size if manifests else None
 
     def records(self, after_seq: int = 0, *, lost: list[str] | None = None) -> Iterator[StoredRecord]:
         """Every record newer than `after_seq`, by sequence number.
@@ -276,58 +287,6 @@ class ChunkStore:
         except sqlite3.Error as error:
             yield Finding("index-damaged", "store/index.db", f"The index cannot be read: {error}.", REBUILD)
 
-    def chunk_places(self, hashes: list[bytes]) -> dict[bytes, list[Place]]:
-        """Every known copy of these chunks (32-byte SHA-256)."""
-        return self._keeper.ask(lambda index: index.chunks(hashes))
-
-    def manifest_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]:
-        """Every known copy of these contents' manifests."""
-        return self._keeper.ask(lambda index: index.manifests(addresses))
-
-    def _layout(self, digits: str, places: dict[bytes, list[Place]]) -> tuple[Manifest, dict[bytes, list[Place]]]:
-        """The chunks of a content, and the places of those that were looked up; `places` covers its own address.
-
-        Raises NotFound, ContentDamaged.
-        """
-        digest = bytes.fromhex(digits)
-        for place in places.get(digest, ()):
-            if place.whole:
-                return whole(digest, place.size), places
-        reason = ""
-        for place in self.manifest_places([digest]).get(digest, ()):
-            reason = "its manifest names another content"
-            try:
-                manifest = parse_manifest(self._shelf.frame(place.pack, place.frame_off).item_at(*place[2:4]))
-                if manifest.address == digest:
-                    return manifest, places
-            except PackDamaged as error:
-                reason = error.message
-        if reason:
-            raise self._damage(digits, reason)
-        raise NotFound(f"No content has the address {PREFIX}{digits}.")
-
-    def _chunks(self, digits: str, wanted: Chunks, places: dict[bytes, list[Place]]) -> bytes:
-        """These chunks of a content, joined. Raises ContentDamaged."""
-        unknown = [digest for digest in dict.fromkeys(digest for digest, _length in wanted) if digest not in places]
-        if unknown:
-            places = {**places, **self.chunk_places(unknown)}
-        parts = [self._chunk(digits, digest, length, places.get(digest, [])) for digest, length in wanted]
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _chunk(self, digits: str, digest: bytes, length: int, places: list[Place]) -> bytes:
-        reason = "a chunk of it is not stored"
-        for place in places:
-            try:
-                return self._shelf.frame(place.pack, place.frame_off).checked(digest, place.inner_off, length)
-            except PackDamaged as error:
-                reason = error.message
-        raise self._damage(digits, reason)
-
-    def _damage(self, digits: str, reason: str) -> ContentDamaged:
-        address = PREFIX + digits
-        self.damaged.add(address)
-        return ContentDamaged(f"{address} is stored but damaged: {reason}", address=address)
-
     def found_sound(self, addresses: set[bytes]) -> None:
         """Contents (32-byte addresses) that a group stored, or found undamaged on disk."""
         self.damaged.difference_update([PREFIX + address.hex() for address in addresses])
@@ -350,10 +309,3 @@ def _open_format(path: Path, shelf: Shelf, files: Files, sizes: StoreConfig) -> 
     else:
         rules = parse_format(data, str(path))
     return chunker_of(rules)
-
-
-def _full(address: str) -> str:
-    digits, is_full = parse_address(address)
-    if not is_full:
-        raise BadAddress(f"{address[:100]!r} is only the start of an address.")
-    return digits

@@ -16,16 +16,20 @@ BEHIND_MOST = 16
 class Draft:
     """The items of one frame to be."""
 
-    def __init__(self, kind: int, flags: int = 0) -> None:
+    def __init__(
+        self, kind: int, flags: int = 0, *, limit: int = packs.SOLID_BYTES, level: int = packs.ZSTD_LEVEL
+    ) -> None:
         self.kind = kind
         self.flags = flags
+        self.limit = limit
+        self.level = level
         self.parts: list[bytes | memoryview] = []
         self.hashes: list[bytes] = []
         self.lengths: list[int] = []
         self.size = 0
 
     def has_room(self, length: int) -> bool:
-        return not self.parts or self.size + length <= packs.SOLID_BYTES
+        return not self.parts or self.size + length <= self.limit
 
     def add(self, part: bytes | memoryview, digest: bytes) -> None:
         self.parts.append(part)
@@ -36,7 +40,7 @@ class Draft:
     def encode(self, seq: int) -> bytes:
         """The frame; the raw parts are let go."""
         parts, self.parts = self.parts, []
-        return packs.encode_frame(self.kind, parts, self.hashes, seq=seq, flags=self.flags)
+        return packs.encode_frame(self.kind, parts, self.hashes, seq=seq, flags=self.flags, level=self.level)
 
     def placed(self) -> Iterator[tuple[bytes, int, int]]:
         """(SHA-256, inner offset, length) of every item."""

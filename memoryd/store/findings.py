@@ -115,7 +115,7 @@ def _index_findings(
         yield Finding("pack-not-indexed", where, "The index does not know this pack.", REBUILD)
         return
     missing = _missing_rows(index, records, rows)
-    held = len(rows.chunks) + len(rows.manifests) + len(rows.records)
+    held = len(rows.chunks) + len(rows.manifests) + len(rows.nodes) + len(rows.records)
     if missing or (indexed is not None and indexed != held):
         message = f"The pack holds {held} entries, the index lists {indexed} and lacks {missing} of them."
         yield Finding("index-differs", where, message, REBUILD)
@@ -124,15 +124,17 @@ def _index_findings(
 def _missing_rows(index: ChunkIndex, records: set[RecordFrame], rows: PackRows) -> int:
     chunks = index.chunks([row[0] for row in rows.chunks])
     manifests = index.manifests([row[0] for row in rows.manifests])
+    nodes = index.nodes([row[0] for row in rows.nodes])
     held = {
         (digest, place.frame_off, place.inner_off, place.raw_len, place.size, place.whole)
-        for found in (chunks, manifests)
+        for found in (chunks, manifests, nodes)
         for digest, places in found.items()
         for place in places
         if place.pack == rows.pack
     }
     wanted = {(digest, at, inner, length, length, whole) for digest, at, inner, length, whole in rows.chunks}
     wanted |= {(address, at, inner, length, size, True) for address, at, inner, length, size in rows.manifests}
+    wanted |= {(address, at, inner, length, length, False) for address, at, inner, length in rows.nodes}
     frames = {RecordFrame(first, last, rows.pack, at) for first, at, last in rows.records}
     return len(wanted - held) + len(frames - records)
 

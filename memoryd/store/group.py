@@ -8,7 +8,7 @@ its bytes on disk have been checked: adding a damaged content again heals it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -36,6 +36,8 @@ class Known(Protocol):
     def chunk_places(self, hashes: list[bytes]) -> dict[bytes, list[Place]]: ...
 
     def manifest_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]: ...
+
+    def node_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]: ...
 
     def found_sound(self, addresses: set[bytes]) -> None: ...
 
@@ -81,7 +83,8 @@ class WriteGroup:
         self._rows = PackRows(pack, 0, last_seq=last_seq)
         self._frames = Frames(encoder)
         self._drafts = {
-            key: Draft(*key) for key in ((packs.CHUNK, packs.FLAG_WHOLE), (packs.CHUNK, 0), (packs.MANIFEST, 0))
+            key: _draft(*key)
+            for key in ((packs.CHUNK, packs.FLAG_WHOLE), (packs.CHUNK, 0), (packs.MANIFEST, 0), (packs.TREE, 0))
         }
         self._manifests: list[Manifest] = []
         self._records = Draft(packs.DOCUMENT)
@@ -90,6 +93,7 @@ class WriteGroup:
         self._waiting_bytes = 0
         self._added: set[bytes] = set()
         self._chunks: set[bytes] = set()
+        self._nodes: set[bytes] = set()
         self._intact: dict[tuple[bytes, int], bool] = {}
 
     def add(self, data: bytes) -> str:
@@ -155,7 +159,7 @@ class WriteGroup:
         draft = self._drafts[key]
         if not draft.has_room(len(part)):
             self._frames.put(draft, self._last_seq)
-            draft = self._drafts[key] = Draft(*key)
+            draft = self._drafts[key] = _draft(*key)
         draft.add(part, digest)
 
     def _keep_manifests(self, contents: list[Waiting]) -> None:
@@ -181,6 +185,19 @@ class WriteGroup:
         if key not in self._intact:
             self._intact[key] = self._shelf.intact(*key)
         return self._intact[key]
+
+    def nodes(self, nodes: Mapping[bytes, bytes]) -> None:
+        """Add tree nodes by their addresses (SHA-256, 32 bytes); those that the store holds sound are not stored again.
+
+        The nodes and contents that they name are the caller's business. Raises StoreError.
+        """
+        self._require_open()
+        fresh = {address: data for address, data in nodes.items() if address not in self._nodes}
+        known = self._known.node_places(list(fresh)) if fresh else {}
+        for address, data in fresh.items():
+            self._nodes.add(address)
+            if not any(self._sound(place) for place in known.get(address, ())):
+                self._put((packs.TREE, 0), data, address)
 
     def record(self, kind: str, data: dict[str, Any]) -> None:
         """Append a record of kind document, snapshot, scope or tombstone; `data` holds `v` and not `seq`.
@@ -228,6 +245,8 @@ class WriteGroup:
         if draft.kind == packs.CHUNK:
             is_whole = bool(draft.flags & packs.FLAG_WHOLE)
             self._rows.chunks += [(digest, frame_off, at, length, is_whole) for digest, at, length in draft.placed()]
+        elif draft.kind == packs.TREE:
+            self._rows.nodes += [(address, frame_off, at, length) for address, at, length in draft.placed()]
         elif draft.kind == packs.MANIFEST:
             first = len(self._rows.manifests)
             for manifest, (_digest, at, length) in zip(self._manifests[first:], draft.placed(), strict=False):
@@ -250,3 +269,7 @@ class WriteGroup:
 
     def __exit__(self, *_exc: object) -> None:
         self.abandon()
+
+
+def _draft(kind: int, flags: int) -> Draft:
+    return Draft(kind, flags, limit=packs.NODE_BYTES if kind == packs.TREE else packs.SOLID_BYTES)

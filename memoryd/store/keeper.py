@@ -116,7 +116,12 @@ def _repairable(error: sqlite3.Error) -> bool:
     return _code(error) in _REPAIRABLE
 
 
+def _lacks_memory_file(error: sqlite3.Error) -> bool:
+    """SQLite found no room for the file that readers and writer share."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE
+
+
 def _unusable(error: sqlite3.Error) -> StoreError:
-    if _code(error) == sqlite3.SQLITE_FULL:
+    if _code(error) == sqlite3.SQLITE_FULL or _lacks_memory_file(error):
         return DiskFull("The disk is full; the index took nothing.")
     return StoreError(f"The chunk index cannot be used: {error}.")

@@ -1,7 +1,8 @@
 """How does a small write still find room on a full disk?
 
 A file of zeros holds some space back. A small write that meets a full disk removes it and tries once more; it is made
-again when there is room for more than it. It holds no data: losing it, or half of it, costs nothing.
+again when there is room for more than it. A second, smaller one is for starts alone, because opening a database needs
+room too. They hold no data: losing them, or half of them, costs nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from pathlib import Path
 RESERVE_BYTES = 4 << 20
 SMALL_BYTES = RESERVE_BYTES // 4
 """A write up to this many bytes may have the reserve; more would use up what the next small ones need."""
+
+OPENING_BYTES = 1 << 20
+"""What databases and indexes need to be opened and read: SQLite's shared memory above all, a few marks."""
 
 
 class Reserve:
@@ -52,3 +56,17 @@ class Reserve:
             self._path.unlink()
             return True
         return False
+
+
+def room_to_open(store: Path) -> Reserve:
+    """Make sure of the room that a start needs, from what is held back where the disk is full.
+
+    Returns the reserve of starts, to be made again once everything is open.
+    """
+    opening = Reserve(store / "reserve-open", OPENING_BYTES)
+    for reserve in (opening, Reserve(store / "reserve")):
+        with contextlib.suppress(FileNotFoundError):
+            about = os.statvfs(store)
+            if about.f_bavail * about.f_frsize < OPENING_BYTES:
+                reserve.release()
+    return opening

@@ -1,7 +1,8 @@
 """What does one pack hold, as rows of the index, read from the pack itself?
 
-Chunks come from headers and tables without unpacking; manifests and records are unpacked. Where the footer is
-damaged the frames are found by scanning, and a damaged frame is left out, so that damage costs what it hit and no more.
+Chunks and tree nodes come from headers and tables without unpacking; manifests and records are unpacked. Where the
+footer is damaged the frames are found by scanning, and a damaged frame is left out, so that damage costs what it hit
+and no more.
 A damaged frame of records keeps its row, so that its sequence numbers are not given out again and its loss is told.
 """
 
@@ -60,6 +61,11 @@ def _add_frame(rows: PackRows, file: PackFile, offset: int) -> None:
         at = 0
         for digest, length in file.items(offset, header):
             rows.chunks.append((digest, offset, at, length, whole))
+            at += length
+    elif header.kind == packs.TREE:
+        at = 0
+        for digest, length in file.items(offset, header):
+            rows.nodes.append((digest, offset, at, length))
             at += length
     elif header.kind == packs.MANIFEST:
         for at, length, manifest in manifests_in(file.frame(offset)):

@@ -1,0 +1,180 @@
+"""How is a content or a tree node read back by its address, every byte verified?
+
+Where a copy turns out damaged the next one is read; where a pack was replaced meanwhile (its survivors lie in another
+one by then) the index is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from memoryd.digest import PREFIX, parse_address, sha256_hex
+from memoryd.errors import BadAddress, ContentDamaged, MemorydError, NotFound, PackDamaged, StoreError
+from memoryd.store.chunkindex import Place
+from memoryd.store.keeper import IndexKeeper
+from memoryd.store.manifest import Manifest, parse_manifest, whole
+from memoryd.store.shelf import Shelf
+
+Chunks = Sequence[tuple[bytes, int]]
+
+
+class Reader:
+    """The reading half of a store; safe to use from many threads."""
+
+    def __init__(self, shelf: Shelf, keeper: IndexKeeper) -> None:
+        self._shelf = shelf
+        self._keeper = keeper
+        self.damaged: set[str] = set()
+        """Addresses whose stored bytes a read found damaged; adding the same content again heals them."""
+        self.moved = 0
+        """How often packs were replaced by others since the store was opened."""
+
+    def read(self, address: str) -> bytes:
+        """The whole content, verified. Raises NotFound, ContentDamaged, BadAddress."""
+        digits = _full(address)
+        return self._settled(digits, lambda: self._whole(digits))
+
+    def _whole(self, digits: str) -> bytes:
+        manifest, places = self._layout(digits, self.chunk_places([bytes.fromhex(digits)]))
+        data = self._chunks(digits, manifest.chunks, places)
+        if len(manifest.chunks) != 1 and sha256_hex(data) != digits:
+            raise self._damage(digits, "its chunks do not make up the content")
+        return data
+
+    def _settled(self, digits: str, look: Callable[[], bytes]) -> bytes:
+        """What `look` reads; read again where packs were replaced under it. Raises NotFound, ContentDamaged."""
+        while True:
+            moved = self.moved
+            try:
+                return look()
+            except ContentDamaged:
+                if self.moved == moved:
+                    raise
+                self.damaged.discard(PREFIX + digits)
+
+    def read_range(self, address: str, start: int, end: int) -> bytes:
+        """Bytes [start, end) of a content, cut to its size; only the chunks that hold them are read, each verified.
+
+        Raises NotFound, ContentDamaged, BadAddress.
+        """
+        digits = _full(address)
+        return self._settled(digits, lambda: self._range(digits, start, end, self._own_places(digits)))
+
+    def _own_places(self, digits: str) -> dict[bytes, list[Place]]:
+        return self.chunk_places([bytes.fromhex(digits)])
+
+    def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[bytes | MemorydError]:
+        """As `read_range` for several (address, start, end), with one look-up; what cannot be read gives its error."""
+        digits = [_full(address) for address, _start, _end in wanted]
+        places = self.chunk_places([bytes.fromhex(one) for one in dict.fromkeys(digits)])
+        moved = self.moved
+        found: list[bytes | MemorydError] = []
+        for one, (address, start, end) in zip(digits, wanted, strict=True):
+            try:
+                found.append(self._range(one, start, end, places))
+            except ContentDamaged as error:
+                found.append(error if self.moved == moved else self._once_more(address, start, end))
+            except (NotFound, StoreError) as error:
+                found.append(error)
+        return found
+
+    def _once_more(self, address: str, start: int, end: int) -> bytes | MemorydError:
+        try:
+            return self.read_range(address, start, end)
+        except (NotFound, StoreError) as error:
+            return error
+
+    def _range(self, digits: str, start: int, end: int, known: dict[bytes, list[Place]]) -> bytes:
+        manifest, places = self._layout(digits, known)
+        start, end = max(0, start), min(end, manifest.size)
+        if start >= end:
+            return b""
+        base, chunks = manifest.window(start, end)
+        return self._chunks(digits, chunks, places)[start - base : end - base]
+
+    def size(self, address: str) -> int | None:
+        """Bytes of the content, None where it is not stored. Raises BadAddress."""
+        digest = bytes.fromhex(_full(address))
+        for place in self.chunk_places([digest]).get(digest, ()):
+            if place.whole:
+                return place.size
+        manifests = self.manifest_places([digest]).get(digest)
+        return manifests[0].size if manifests else None
+
+    def chunk_places(self, hashes: list[bytes]) -> dict[bytes, list[Place]]:
+        """Every known copy of these chunks (32-byte SHA-256)."""
+        return self._keeper.ask(lambda index: index.chunks(hashes))
+
+    def manifest_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]:
+        """Every known copy of these contents' manifests."""
+        return self._keeper.ask(lambda index: index.manifests(addresses))
+
+    def _layout(self, digits: str, places: dict[bytes, list[Place]]) -> tuple[Manifest, dict[bytes, list[Place]]]:
+        """The chunks of a content, and the places of those that were looked up; `places` covers its own address.
+
+        Raises NotFound, ContentDamaged.
+        """
+        digest = bytes.fromhex(digits)
+        for place in places.get(digest, ()):
+            if place.whole:
+                return whole(digest, place.size), places
+        reason = ""
+        for place in self.manifest_places([digest]).get(digest, ()):
+            reason = "its manifest names another content"
+            try:
+                manifest = parse_manifest(self._shelf.frame(place.pack, place.frame_off).item_at(*place[2:4]))
+                if manifest.address == digest:
+                    return manifest, places
+            except PackDamaged as error:
+                reason = error.message
+        if reason:
+            raise self._damage(digits, reason)
+        raise NotFound(f"No content has the address {PREFIX}{digits}.")
+
+    def _chunks(self, digits: str, wanted: Chunks, places: dict[bytes, list[Place]]) -> bytes:
+        """These chunks of a content, joined. Raises ContentDamaged."""
+        unknown = [digest for digest in dict.fromkeys(digest for digest, _length in wanted) if digest not in places]
+        if unknown:
+            places = {**places, **self.chunk_places(unknown)}
+        parts = [self._chunk(digits, digest, length, places.get(digest, [])) for digest, length in wanted]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _chunk(self, digits: str, digest: bytes, length: int, places: list[Place]) -> bytes:
+        reason = "a chunk of it is not stored"
+        for place in places:
+            try:
+                return self._shelf.frame(place.pack, place.frame_off).checked(digest, place.inner_off, length)
+            except PackDamaged as error:
+                reason = error.message
+        raise self._damage(digits, reason)
+
+    def _damage(self, digits: str, reason: str) -> ContentDamaged:
+        address = PREFIX + digits
+        self.damaged.add(address)
+        return ContentDamaged(f"{address} is stored but damaged: {reason}", address=address)
+
+    def node_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]:
+        """Every known copy of these tree nodes (32-byte addresses)."""
+        return self._keeper.ask(lambda index: index.nodes(addresses))
+
+    def node(self, address: bytes) -> bytes:
+        """The verified bytes of a tree node. Raises NotFound, ContentDamaged."""
+        return self._settled(address.hex(), lambda: self._node(address))
+
+    def _node(self, address: bytes) -> bytes:
+        places = self.node_places([address]).get(address)
+        if not places:
+            raise NotFound(f"No tree node has the address {PREFIX}{address.hex()}.")
+        for place in places:
+            try:
+                return self._shelf.frame(place.pack, place.frame_off).checked(address, place.inner_off, place.raw_len)
+            except PackDamaged as error:
+                reason = error.message
+        raise self._damage(address.hex(), reason)
+
+
+def _full(address: str) -> str:
+    digits, is_full = parse_address(address)
+    if not is_full:
+        raise BadAddress(f"{address[:100]!r} is only the start of an address.")
+    return digits
