@@ -14,6 +14,9 @@ from memoryd.client import ToldError
 from memoryd.errors import DaemonUnavailable, JobUnfinished
 from memoryd.shell import Context, emit, json_option, owned, run_job
 
+WARNED = 3
+"""Exit code of a doctor that has only warnings; click takes 2 for a wrong command line."""
+
 
 @click.command()
 @json_option
@@ -41,14 +44,19 @@ def config(context: Context, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def doctor(context: Context, as_json: bool) -> None:
-    """Check the installation and this home; exit code 1 when a check fails."""
+    """Check the installation and this home.
+
+    Exit code 0 when all is well, 1 when a check fails, 3 when there are only warnings: memoryd works, but something
+    (a memory's file that does not read as one) needs a person.
+    """
     from memoryd import show
     from memoryd.operations.doctor import Place, examine
 
     found = examine(Place(context.root, os.environ))
     good = all(one["ok"] for one in found)
     emit({"ok": good, "checks": found}, as_json, lambda: show.checks(found))
-    raise SystemExit(0 if good else 1)
+    failed = any(not (one["ok"] or one.get("warning")) for one in found)
+    raise SystemExit(1 if failed else 0 if good else WARNED)
 
 
 @click.command("eval")

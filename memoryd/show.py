@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 EXCERPT_LINES = 8
+MESSAGE_INDENT = "\n" + " " * 15
 ProgressCall = Callable[[int, int, str], None]
 
 
@@ -107,8 +108,10 @@ def checks(found: Sequence[Mapping[str, Any]]) -> None:
     """The doctor's list."""
     out = console()
     for one in found:
-        mark = "[green]ok  [/]" if one["ok"] else "[bold red]FAIL[/]"
-        out.print(f"{mark} {one['name']:<9} {escape(one['message'])}")
+        mark = "[yellow]WARN[/]" if one.get("warning") else "[bold red]FAIL[/]"
+        mark = "[green]ok  [/]" if one["ok"] else mark
+        message = one["message"].replace("\n", MESSAGE_INDENT)
+        out.print(f"{mark} {one['name']:<9} {escape(message)}")
         if not one["ok"]:
             out.print(f"     Next: {escape(one['next_step'])}")
 

@@ -18,18 +18,33 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.config import LoadedConfig, config_path, load_config
-from memoryd.errors import DaemonUnavailable, FormatDamaged, HomeBusy, HomeError, IndexProblem, MemorydError
+from memoryd.errors import (
+    ConfigError,
+    DaemonUnavailable,
+    FormatDamaged,
+    HomeBusy,
+    HomeError,
+    IndexProblem,
+    MemorydError,
+    NotFound,
+    VaultError,
+    VaultFileInvalid,
+)
 from memoryd.files import Files
 from memoryd.index.marks import IndexIdentity, number_of, read_manifest
 from memoryd.models.identity import EMBEDDED, ModelFiles, locate, verify
 from memoryd.operations.owner import holder_of
+from memoryd.records import shown_path
 from memoryd.runtime import SUN_PATH_LIMIT, RuntimePaths, dial
+from memoryd.sources import entry
+from memoryd.sources.folder import Folder
 from memoryd.sources.git import Git, require_git
 from memoryd.store.format import parse_format
 
 MIN_FREE_BYTES = 200 << 20
 MIN_SQLITE = (3, 35)
 ANSWER_SECONDS = 3.0
+SHOWN_FAULTS = 5
 REINSTALL = "Reinstall memoryd."
 PACKAGES = ("mcp", "tantivy", "qdrant_edge", "zstandard", "pyfastcdc", "onnxruntime", "tokenizers", "yaml", "pathspec")
 """What a broken installation most often lacks: mainly the ones with compiled parts."""
@@ -58,7 +73,10 @@ class Place:
 
 
 def examine(place: Place) -> list[dict[str, Any]]:
-    """Run every check; one entry each with `name`, `ok`, `message` and, where not ok, `next_step` and `code`."""
+    """Run every check; one entry each with `name`, `ok`, `message` and, where not ok, `next_step` and `code`.
+
+    With `warning`, memoryd works all the same, but something needs a person.
+    """
     return [_run(name, check, place) for name, check in CHECKS.items()]
 
 
@@ -67,7 +85,8 @@ def _run(name: str, check: Callable[[Place], str], place: Place) -> dict[str, An
         return {"name": name, "ok": True, "message": check(place)}
     except MemorydError as error:
         shown = error.to_dict()
-        return {"name": name, "ok": False, **{k: shown[k] for k in ("code", "message", "next_step")}}
+        warning = {"warning": True} if isinstance(error, VaultFileInvalid) else {}
+        return {"name": name, "ok": False, **warning, **{k: shown[k] for k in ("code", "message", "next_step")}}
     except ImportError as error:
         message = f"{error.name or 'A package'} cannot be imported: {error}."
         return {"name": name, "ok": False, "code": HomeError.code, "message": message, "next_step": REINSTALL}
@@ -146,7 +165,8 @@ def check_config(place: Place) -> str:
     corpora.validate(loaded.config.corpora, base=base, reserved=reserved)
     for corpus in loaded.config.corpora:
         corpora.check_root(corpus, base=base)
-    return f"{loaded.path}: {len(loaded.config.corpora)} corpora"
+    count = len(loaded.config.corpora)
+    return f"{loaded.path}: {count} {'corpus' if count == 1 else 'corpora'}"
 
 
 def check_format(place: Place) -> str:
@@ -169,6 +189,36 @@ def check_vault(place: Place) -> str:
     git = Git(path, timeout=loaded.config.vault.git_timeout_seconds, files=Files(), environment=place.environment)
     git.places()
     return str(path)
+
+
+def check_memories(place: Place) -> str:
+    """Every file of the vault reads as a memory."""
+    try:
+        folder = Folder(place.loaded.vault_folder(place.root), Files())
+    except ConfigError:
+        return "not looked at: which folder it is stands in config.json"
+    if not folder.root.exists():
+        return "no vault yet"
+    paths = sorted(folder.listing())
+    faults = [fault for path in paths if (fault := _fault(folder, path))]
+    if faults:
+        more = [f"and {len(faults) - SHOWN_FAULTS} more: see `memoryd check`"] if len(faults) > SHOWN_FAULTS else []
+        raise VaultFileInvalid("\n".join(faults[:SHOWN_FAULTS] + more))
+    return f"{len(paths)} {'file' if len(paths) == 1 else 'files'}, all of them read as memories"
+
+
+def _fault(folder: Folder, path: bytes) -> str | None:
+    """What is wrong with a memory's file, as `path:line: reason`."""
+    try:
+        entry.parse(folder.read(path))
+    except NotFound:
+        pass  # removed since it was listed
+    except VaultFileInvalid as error:
+        line = error.details.get("line", 1)
+        return f"{folder.root / shown_path(path)}:{line}: {error.message.removeprefix(f'Line {line}').lstrip(':, ')}"
+    except VaultError as error:
+        return error.message
+    return None
 
 
 def check_model(place: Place) -> str:
@@ -253,6 +303,7 @@ CHECKS: dict[str, Callable[[Place], str]] = {
     "config": check_config,
     "format": check_format,
     "vault": check_vault,
+    "memories": check_memories,
     "model": check_model,
     "index": check_index,
     "sockets": check_sockets,

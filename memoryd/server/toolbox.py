@@ -112,27 +112,30 @@ class Tool:
         given = json.dumps(error.instance)
         given = given if len(given) <= NAME_LIMIT else f"{given[:NAME_LIMIT]}..."
         said = f"{self.name}: `{where}` is {given}; it must be {_wanted(error)}."
-        allowed = {"allowed": error.validator_value} if error.validator == "enum" else {}
+        allowed: dict[str, Any] = {"allowed": error.validator_value} if error.validator == "enum" else {}
         return InvalidInput(said + _nearest(error), parameter=where, **allowed)
 
 
 def _wanted(error: ValidationError) -> str:
     """What a rule of our plain schemas asks for, in words."""
-    rule, value = error.validator, error.validator_value
+    rule: Any = error.validator
+    value: Any = error.validator_value
+    schema: Any = error.schema
     if rule == "enum":
         return "one of " + ", ".join(f"`{one}`" for one in value)
     if rule == "type":
         return f"{'an' if value[0] in 'aeio' else 'a'} {value}"
-    low, high = error.schema.get("minimum"), error.schema.get("maximum")
+    low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
         return f"from {low} to {high}"
     return f"at least {low}" if rule == "minimum" else f"at most {high}" if rule == "maximum" else f"{rule} {value}"
 
 
 def _nearest(error: ValidationError) -> str:
+    allowed: Any = error.validator_value
     if error.validator != "enum" or not isinstance(error.instance, str):
         return ""
-    near = difflib.get_close_matches(error.instance[:NAME_LIMIT].lower(), error.validator_value, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(error.instance[:NAME_LIMIT].lower(), allowed, n=1, cutoff=0.5)
     return f" Did you mean `{near[0]}`?" if near else ""
 
 

@@ -59,6 +59,22 @@ def test_doctor_lists_its_checks_and_fails_with_the_first_bad_one(shell):
     assert done.out.count("\n") >= len(good["checks"])
 
 
+def test_doctor_warns_of_a_memory_that_was_broken_by_hand(shell):
+    remember(shell, "The queue holds forty jobs.")
+    (file,) = (shell.home / "vault").rglob("*.md")
+    whole = file.read_text()
+    file.write_text(whole.replace("status: in_force", "status: whatever"))
+    found = shell.json("doctor", code=3)
+    (bad,) = (one for one in found["checks"] if not one["ok"])
+    assert (found["ok"], bad["name"], bad["warning"]) == (False, "memories", True)
+    done = shell.run("doctor")
+    assert done.code == 3
+    assert f"WARN memories  {file}:8" in done.out and "Correct the named line" in done.out
+    assert "Exit code" in shell.said("doctor", "--help")
+    file.write_text(whole)
+    assert shell.json("doctor")["ok"]
+
+
 def test_config_shows_defaults_and_what_the_file_says(shell):
     shown = shell.json("config")
     assert (shown["exists"], shown["config"]["search"]["model_wait_ms"]) == (False, 1500)

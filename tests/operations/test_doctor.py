@@ -137,6 +137,19 @@ def test_vault_without_its_repository(place):
     assert findings(place) == {}, "that vault does not exist yet"
 
 
+def test_memories_with_broken_frontmatter_are_named_with_file_and_line(place):
+    (file,) = (place.root / "vault").rglob("*.md")
+    file.write_text(file.read_text().replace("type: fact", "type: [oops"))
+    found = only(place, "memories")
+    assert found["warning"] and found["code"] == "vault-file-invalid"
+    assert found["message"].startswith(f"{file}:6: ")
+    assert "Line" not in found["message"]
+    for number in range(6):
+        (file.parent / f"{number}.md").write_text("no frontmatter")
+    message = only(place, "memories")["message"]
+    assert "0.md:1: " in message and "and 2 more" in message
+
+
 def test_model_file_missing_or_altered(place, tmp_path):
     files = locate()
     copy = ModelFiles(tmp_path / "model.onnx", files.tokenizer)
