@@ -313,11 +313,12 @@ class Database:
         raise explained from error
 
     def _explained(self, error: sqlite3.Error) -> MemorydError | None:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        extended = getattr(error, "sqlite_errorcode", 0)
+        code = extended & 0xFF
         if code in _DAMAGED:
             suspect(self.path)
             return self._damaged(str(error))
-        if code == sqlite3.SQLITE_FULL:
+        if code == sqlite3.SQLITE_FULL or extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room beside the file either
             return DiskFull(f"{self.path}: no space left.", path=str(self.path))
         if code == sqlite3.SQLITE_IOERR:
             self._poisoned = True

@@ -34,6 +34,7 @@ from memoryd.sources import corpora
 from memoryd.sources.git import Git
 from memoryd.sources.vault import Vault
 from memoryd.store.chunkstore import ChunkStore
+from memoryd.store.reserve import room_to_open
 
 MARKS = {"FORMAT", "config.json", "catalog.db", "state.db", "store"}
 """One of these makes a folder a home."""
@@ -152,6 +153,7 @@ def open_home(
     vault_path = loaded.vault_folder(root)
     corpora.validate(config.corpora, base=loaded.path.parent, reserved=[root, vault_path])
     make_directories(root, files)
+    opening = room_to_open(root / "store")
     store = ChunkStore.open(root, files=files, sizes=config.store, clock=clock)
     git = Git(vault_path, timeout=config.vault.git_timeout_seconds, files=files)
     vault = Vault(vault_path, git, files)
@@ -186,6 +188,7 @@ def open_home(
         passages=Passages(catalog),
         jobs=Jobs(catalog),
     )
+    opening.make()
     home.catalog_inode = inode_of(root / "catalog.db")
     if catalog.recreated:
         home.notices["catalog"] = "catalog.db was damaged: it was set aside and is being rebuilt from the packs."

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 
 from memoryd.catalog.documents import DocumentRow
-from memoryd.errors import IndexMismatch, IndexProblem
+from memoryd.errors import DiskFull, IndexMismatch, IndexProblem
 from memoryd.index.generations import Generation
 from memoryd.operations.fresh import try_drain
 from memoryd.operations.home import Home
+from memoryd.operations.ingest import follow_packs
 from memoryd.operations.legs import index_lexical, index_vectors, portions
-from memoryd.operations.reconcile import VAULT_COMMIT
+from memoryd.operations.reconcile import DISK_NOTICE, VAULT_COMMIT
 from memoryd.operations.recover import open_generation
 
 LEXICAL_BATCH = 500
@@ -29,6 +30,8 @@ _log = logging.getLogger(__name__)
 def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
     """One step of background work on the serving generation; True when there was something to do."""
     home.count_recalls()
+    if _follow_packs(home):
+        return True
     if try_drain(home, wait=True):
         return True
     with home.index_lane:
@@ -45,6 +48,15 @@ def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
             return True
         if home.generation.lexical is not None:
             home.generation.lexical.rest()  # the writer's memory is not needed until the next write
+        return False
+
+
+def _follow_packs(home: Home) -> bool:
+    """Take in records that the catalog had no room for; without room the rest of the work goes on."""
+    try:
+        return follow_packs(home) > 0
+    except DiskFull as error:
+        home.notices[DISK_NOTICE] = f"What is new is not taken in: {error.message} {error.next_step}"
         return False
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -35,7 +36,8 @@ def own_home(root: Path, *, wait_seconds: float = 0.0) -> FileLock:
         raise HomeBusy(f"Another process owns the home {root}.", path=str(root)) from error
     except OSError as error:
         raise HomeError(f"{root / LOCK_NAME} cannot be locked: {error.strerror}.", path=str(root)) from error
-    (root / LOCK_NAME).write_text(f"{os.getpid()}\n")
+    with suppress(OSError):  # it is for people: a full disk keeps nobody out
+        (root / LOCK_NAME).write_text(f"{os.getpid()}\n")
     return lock
 
 

@@ -17,6 +17,7 @@ from memoryd.catalog.state import Intent
 from memoryd.errors import NotFound, StoreError, VaultError
 from memoryd.operations.fresh import damaged_files, differs, take_files, vault_seen
 from memoryd.operations.home import Home
+from memoryd.operations.ingest import follow_packs
 from memoryd.records import VAULT_SOURCE, shown_path
 
 VAULT_COMMIT = "vault_commit"
@@ -25,11 +26,14 @@ VAULT_ABSENT = "vault_absent"
 FEW = 2
 """So many files may vanish at once and are believed to be deleted by hand."""
 TREE_BATCH = 500
+DISK_NOTICE = "disk"
+"""Told while a full disk keeps the catalog from following; the next look that succeeds takes it back."""
 INTENTS_NOTICE = "vault/interrupted"
 
 
 def reconcile_vault(home: Home) -> dict[str, Any]:
     """Follow the working tree once; returns counts `added`, `changed`, `removed`, the `head`, and `problem`."""
+    follow_packs(home)
     intents = settle_intents(home, patience=0.0)
     with home.vault_lane:
         head = home.vault.head() or ""
@@ -43,6 +47,7 @@ def reconcile_vault(home: Home) -> dict[str, Any]:
     if home.catalog.meta(VAULT_COMMIT) != head:
         with home.catalog.write() as tx:
             home.catalog.set_meta(tx, VAULT_COMMIT, head)
+    home.notices.pop(DISK_NOTICE, None)
     return {**counts, "problem": problem, "head": head, "left": intents["left"]}
 
 

@@ -6,24 +6,39 @@ what was last seen, then the current index generation. Everything here may be in
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from memoryd.errors import DiskFull, IndexProblem
 from memoryd.operations.home import Home, index_identity
 from memoryd.operations.ingest import replay
-from memoryd.operations.reconcile import reconcile_vault, settle_intents
+from memoryd.operations.reconcile import DISK_NOTICE, reconcile_vault, settle_intents
 from memoryd.operations.shadow import sweep
+
+Done = TypeVar("Done")
 
 
 def recover(home: Home) -> dict[str, Any]:
-    """Make a freshly opened home serve-ready; returns what was done. Raises StoreError, VaultError kinds."""
+    """Make a freshly opened home serve-ready; returns what was done (None: the disk has no room for it now).
+
+    A full disk stops no start: everything stored is readable, and the background work tries again what was left.
+    Raises StoreError, VaultError kinds.
+    """
     sweep(home.root)
-    home.jobs.abandon_running()
-    replayed = replay(home)
+    _room_permitting(home, home.jobs.abandon_running)
+    replayed = _room_permitting(home, lambda: replay(home))
     intents = settle_intents(home)
-    vault = reconcile_vault(home)
+    vault = _room_permitting(home, lambda: reconcile_vault(home))
     open_generation(home)
     return {"replayed": replayed, "intents": intents, "vault": vault}
+
+
+def _room_permitting(home: Home, step: Callable[[], Done]) -> Done | None:
+    try:
+        return step()
+    except DiskFull as error:
+        home.notices[DISK_NOTICE] = f"What is new is not taken in: {error.message} {error.next_step}"
+        return None
 
 
 def open_generation(home: Home) -> None:
@@ -36,11 +51,11 @@ def open_generation(home: Home) -> None:
     if current is None:
         try:
             current = home.generations.create(identity)
-        except (IndexProblem, DiskFull) as error:
-            home.notices["index"] = f"No index could be made: {error.message}"
+            home.generations.publish(current)
+            home.generations.collect()
+        except (IndexProblem, DiskFull, OSError) as error:
+            home.notices["index"] = f"No index could be made: {error}"
             return  # everything stored stays readable; the indexing loop tries again
-        home.generations.publish(current)
-        home.generations.collect()
     home.notices.pop("index", None)
     home.generation = current
     home.work.set()

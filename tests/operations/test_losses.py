@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from memoryd.errors import VaultError, VaultNotARepository
+from memoryd.errors import DiskFull, VaultError, VaultNotARepository
 from memoryd.operations import gateway, reading
+from memoryd.operations.check import check
+from memoryd.operations.ingest import behind
 from memoryd.operations.reconcile import reconcile_vault
 from tests.operations.conftest import commits, git, opened, settle
 
@@ -115,3 +120,99 @@ def test_h38_a_home_without_room_for_an_index_opens_and_reads(root, nobody, monk
             full.undo()
             settle(home)
             assert found(home, nobody) == set(ids)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own that a test may fill."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill_up(place: Path, name: str) -> None:
+    """Take all space that is left, to the last byte."""
+    with (place / name).open("wb", buffering=0) as stream:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while True:
+                    stream.write(b"x" * size)
+            except OSError:
+                pass
+
+
+def test_a_home_on_a_full_disk_opens_and_reads_and_takes_writes_again_later(small_disk, nobody):
+    root = small_disk / "home"
+    with opened(root) as home:
+        ids = fill(home, nobody)
+        settle(home)
+    fill_up(small_disk, "first")
+    (root / "store" / "reserve").unlink()  # small writes had it
+    fill_up(small_disk, "second")
+    by_hand = root / "vault" / "note.md"
+    by_hand.touch()  # there is no room for words in it
+    with opened(root) as home:
+        fill_up(small_disk, "third")
+        assert found(home, nobody) == set(ids)
+        assert reading.get(home, nobody, id=ids[0])["content"].endswith(TEXTS[0])
+        with pytest.raises(DiskFull):
+            gateway.add(home, nobody, content="No room for this.", type="note", scope="global")
+        assert home.state.intents.all() == []
+        for name in ("first", "second", "third"):
+            (small_disk / name).unlink()
+        assert gateway.add(home, nobody, content="Room again.", type="note", scope="global")["outcome"] == "added"
+        reconcile_vault(home)
+        settle(home)
+        assert check(home)["clean"]
+
+
+def test_a_start_goes_on_where_the_disk_has_no_room_for_what_is_new(root, nobody, monkeypatch):
+    with opened(root) as home:
+        ids = fill(home, nobody)
+        settle(home)
+    (root / "vault" / "by-hand.md").write_text("The crane is green.\n")
+    with monkeypatch.context() as full:
+        full.setattr("memoryd.operations.ingest.store_group", no_room)
+        full.setattr("memoryd.operations.fresh.store_group", no_room)
+        with opened(root) as home:
+            assert found(home, nobody) == set(ids)
+            assert "No space" in home.notices["disk"]
+            full.undo()
+            reconcile_vault(home)
+            assert home.documents.by_path("vault", b"by-hand.md") is not None
+            assert "disk" not in home.notices
+
+
+def no_room(*_arguments):
+    raise DiskFull("No space is left.")
+
+
+def test_a_catalog_that_had_no_room_for_records_follows_by_itself(home, nobody, monkeypatch):
+    kept = fill(home, nobody)
+    settle(home)
+    with monkeypatch.context() as full:
+        full.setattr(home.catalog, "write", no_room)
+        added = gateway.add(home, nobody, content="The pump house floods.", type="fact", scope="global")
+        assert added["outcome"] == "added"
+        assert behind(home), "in a pack, but not in the catalog"
+        assert {one["code"] for one in check(home)["findings"]} >= {"catalog-behind"}
+    settle(home)
+    assert (behind(home), check(home)["findings"]) == (0, [])
+    assert found(home, nobody, "pump dam sluice weir") == {*kept, added["id"]}
+
+
+def test_records_that_come_later_do_not_overtake_those_that_had_no_room(home, nobody, monkeypatch):
+    """Else the watermark of the indexes would pass what was never indexed."""
+    fill(home, nobody)
+    settle(home)
+    with monkeypatch.context() as full:
+        full.setattr(home.catalog, "write", no_room)
+        first = gateway.add(home, nobody, content="The pump house floods.", type="fact", scope="global")
+    second = gateway.add(home, nobody, content="The pump is blue.", type="fact", scope="global")
+    settle(home)
+    assert found(home, nobody, "pump") == {first["id"], second["id"]}
+    assert check(home)["clean"]
