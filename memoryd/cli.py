@@ -14,6 +14,8 @@ import click
 
 from memoryd.cli_care import check, config, doctor, evaluate, rebuild, skill
 from memoryd.cli_corpora import corpus, job
+from memoryd.cli_words import spoken
+from memoryd.records import MEMORY_TYPES
 from memoryd.runtime import VERSION, home_directory
 from memoryd.shell import Context, Memoryd, content_of, emit, json_option, scope_option
 
@@ -75,7 +77,7 @@ def status(context: Context, as_json: bool) -> None:
 
 @main.command()
 @click.argument("content")
-@click.option("--type", "kind", required=True, help="fact, decision, lesson, preference or note.")
+@click.option("--type", "kind", required=True, type=click.Choice(MEMORY_TYPES), help="What kind of memory it is.")
 @click.option("--title", help="One line; default: the first line of the content.")
 @click.option("--tag", "tags", multiple=True, help="May be given several times.")
 @click.option("--key", help="Names a mutable fact within its scope.")
@@ -109,7 +111,7 @@ def remember(
 )
 @click.option("--path-prefix", help="`label/` or `label/folder/`.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these kinds.")
-@click.option("--type", "types", multiple=True, help="Only memories of these types.")
+@click.option("--type", "types", multiple=True, type=click.Choice(MEMORY_TYPES), help="Only memories of these types.")
 @click.option("--explain", is_flag=True, help="Ranks and scores per leg, timings.")
 @scope_option
 @json_option
@@ -169,7 +171,16 @@ def get(
     if metadata:
         emit(data, as_json, lambda: show.pairs(str(data["title"]), data))
     else:
-        emit(data, as_json, lambda: click.echo(data["content"], nl=not data["content"].endswith("\n")))
+        emit(data, as_json, lambda: _show_content(data))
+
+
+def _show_content(data: Mapping[str, Any]) -> None:
+    """The content alone on standard output; that it goes on is said on standard error."""
+    click.echo(data["content"], nl=not data["content"].endswith("\n"))
+    if data["bytes"][1] < data["size"]:
+        click.echo(
+            f"Bytes {data['bytes'][0]} to {data['bytes'][1]} of {data['size']}. {spoken(data['next'])}", err=True
+        )
 
 
 @main.command()
@@ -202,7 +213,7 @@ def _show_change(data: Mapping[str, Any]) -> None:
         click.echo(f"  {line}")
     if "confirm" in data:
         click.echo(f"--confirm {data['confirm']}")
-    click.echo(data["next"])
+    click.echo(spoken(data["next"]))
 
 
 for _command in (corpus, job, evaluate, doctor, config, skill, rebuild, check):

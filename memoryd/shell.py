@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
+from memoryd.cli_words import spoken_error
 from memoryd.client import DaemonClient, NoDaemon, ToldError
 from memoryd.errors import HomeBusy, JobUnfinished, MemorydError, ShuttingDown
 from memoryd.runtime import RuntimePaths, home_directory
@@ -107,7 +108,7 @@ class Memoryd(click.Group):
         try:
             return super().invoke(ctx)
         except MemorydError as error:
-            fail(error.to_dict(), as_json=JSON in ctx.meta)
+            fail(spoken_error(error.to_dict()), as_json=JSON in ctx.meta)
 
 
 def fail(error: Mapping[str, Any], *, as_json: bool) -> NoReturn:

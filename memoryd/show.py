@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from memoryd.cli_words import spoken
+
 EXCERPT_LINES = 8
 MESSAGE_INDENT = "\n" + " " * 15
 ProgressCall = Callable[[int, int, str], None]
@@ -54,7 +56,10 @@ def added(answer: Mapping[str, Any]) -> None:
     out.print(f"[bold]{answer['outcome']}[/]: {answer['id'][:12]} {escape(answer['path'])} [dim]{answer['scope']}[/]")
     for one in answer.get("similar", []):
         out.print(f"   similar: {one['id'][:12]} {escape(one['title'])} [dim]{one['relevance']:.3f}[/]")
-    out.print(escape(answer["next"]))
+    proposal = (answer.get("proposal") or {}).get("arguments")
+    if proposal:
+        out.print(f"   proposed: memoryd supersede {proposal['id'][:12]} CONTENT")
+    out.print(escape(spoken(answer["next"])))
 
 
 def index_line(index: Mapping[str, Any]) -> None:
@@ -63,7 +68,7 @@ def index_line(index: Mapping[str, Any]) -> None:
     if index["pending"]:
         out.print(f"[yellow]{index['pending']} documents are not indexed yet.[/]")
     for one in index["degraded"]:
-        out.print(f"[yellow]{one['leg']}: {escape(one['message'])}[/] {escape(one.get('next_step', ''))}")
+        out.print(f"[yellow]{one['leg']}: {escape(one['message'])}[/] {escape(spoken(one.get('next_step', '')))}")
 
 
 def pairs(title: str, values: Mapping[str, Any]) -> None:

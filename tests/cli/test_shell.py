@@ -51,6 +51,8 @@ def test_every_command_takes_json_and_explains_itself(path, command):
         ["search", "x", "--max-results", "21", "--json"],
         ["search", "x", "--mode", "fuzzy", "--json"],
         ["remember", "x", "--json"],
+        ["remember", "x", "--type", "rumour", "--json"],
+        ["search", "x", "--type", "rumour"],
         ["eval", "/does/not/exist", "--json"],
         ["status", "--unknown"],
     ],
@@ -60,6 +62,30 @@ def test_usage_errors_exit_with_two_and_print_nothing_on_stdout(shell, words):
     assert (done.code, done.out) == (2, "")
     assert "Usage:" in done.err
     assert not shell.home.exists()
+
+
+def test_help_lists_the_types_of_memories(shell):
+    for command in ("remember", "search"):
+        assert "--type [fact|decision|lesson|preference|note]" in shell.said(command, "--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["remember", "x", "--type", "fact"], "Next: Give `--scope` (`global` or a project id): this folder is in no"),
+        (["remember", " ", "--type", "fact"], "`CONTENT` is blank. (blank-content)\nNext: Give some words;"),
+        (["search", "x", "--scope", "p-a-00000000"], "Next: Give `--scope` as `global` or as a project id that `memor"),
+        (["search", "x", "--path-prefix", "no/"], "`--path-prefix` begins with 'no'"),
+        (["get", "none"], "There is nothing at 'none' in the scopes of this folder."),
+        (["supersede", "0" * 12, "x", "--confirm", "y"], "Next: Give the command again without `--confirm`"),
+    ],
+)
+def test_hints_name_options_and_commands_of_the_shell(shell, words, said):
+    done = shell.run(*words)
+    assert (done.code, done.out) == (1, "")
+    assert said in done.err
+    told = shell.error(*words)
+    assert "`scope`" not in told["next_step"] and "session" not in told["message"] + told["next_step"]
 
 
 def test_json_as_a_word_is_no_option(shell):
