@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import click
 
+from memoryd.cli_words import counted
 from memoryd.errors import ConfigError, DaemonUnavailable, HomeBusy
 from memoryd.shell import Context, emit, json_option, run_job
 
@@ -114,15 +115,25 @@ def list_corpora(context: Context, as_json: bool) -> None:
 @click.option(
     "--drop", multiple=True, help="A label that is no longer in config.json: its documents leave the search results."
 )
+@click.option("--accept-removals", is_flag=True, help="Nearly all files of LABELS are gone, and that is meant.")
 @json_option
 @click.pass_obj
-def scan(context: Context, labels: tuple[str, ...], dry_run: bool, drop: tuple[str, ...], as_json: bool) -> None:
+def scan(
+    context: Context,
+    labels: tuple[str, ...],
+    dry_run: bool,
+    drop: tuple[str, ...],
+    accept_removals: bool,
+    as_json: bool,
+) -> None:
     """Read LABELS (all when none) and store what changed.
 
-    Exit code 1, with the report, where a root could not be read or is suddenly empty, where the configuration differs
-    from the one in force, or where the check at the end finds something wrong.
+    Exit code 1, with the report, where a root could not be read or is suddenly (nearly) empty, where the configuration
+    differs from the one in force, or where the check at the end finds something wrong.
     """
     arguments: dict[str, Any] = {"labels": list(labels) or None, "dry_run": dry_run}
+    if accept_removals:
+        arguments["accept_removals"] = True
     if drop:
         arguments["drop"] = list(drop)
     data = run_job(context, "corpus-scan", arguments, as_json)
@@ -134,23 +145,25 @@ def scan(context: Context, labels: tuple[str, ...], dry_run: bool, drop: tuple[s
 def _show_orphaned(found: Sequence[Mapping[str, Any]]) -> None:
     for one in found:
         click.echo(
-            f"{one['label']}: {one['documents']} documents, no longer in config.json. To drop: {one['next_step']}"
+            f"{one['label']}: {counted(one['documents'], 'document')}, no longer in config.json. "
+            f"To drop: {one['next_step']}"
         )
 
 
 def _show_scan(data: Mapping[str, Any]) -> None:
     for label, report in data["corpora"].items():
         if data["dry_run"]:
-            click.echo(f"{label}: {report['files']} files would be read")
+            click.echo(f"{label}: {counted(report['files'], 'file')} would be read")
             for folder, count in sorted(report.get("folders", {}).items()):
                 click.echo(f"  {count:>7}  {folder}")
         else:
             counts = ", ".join(f"{report[name]} {name}" for name in ("added", "changed", "unchanged", "removed"))
-            click.echo(f"{label}: {report['files']} files: {counts}")
+            click.echo(f"{label}: {counted(report['files'], 'file')}: {counts}")
         for problem in report["problems"]:
             click.echo(f"  {problem.get('where', label)}: {problem['message']}")
     for label, dropped in data.get("dropped", {}).items():
-        click.echo(f"{label}: {dropped['removed']} of {dropped['documents']} documents dropped; contents stay stored")
+        whole = counted(dropped["documents"], "document")
+        click.echo(f"{label}: {dropped['removed']} of {whole} dropped; contents stay stored")
     _show_orphaned(data["orphaned"])
     if data.get("config_differs"):
         click.echo(data["config_differs"])
@@ -171,8 +184,13 @@ def list_jobs(context: Context, as_json: bool) -> None:
     from memoryd import show
 
     data = context.ask(lambda client: client.request("GET", "/api/jobs"))
-    columns = ["id", "kind", "state", "done", "total", "note"]
-    emit(data, as_json, lambda: show.rows(columns, [[one.get(name) for name in columns] for one in data["jobs"]]))
+    columns = ["id", "kind", "state", "steps", "note"]
+    emit(data, as_json, lambda: show.rows(columns, [_job_row(one) for one in data["jobs"]]))
+
+
+def _job_row(one: Mapping[str, Any]) -> list[str]:
+    steps = f"{one['done']}/{one['total']}" if one["total"] else "-"
+    return [one["id"], one["kind"], one["state"], steps, one["note"]]
 
 
 @job.command("show")

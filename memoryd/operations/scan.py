@@ -1,7 +1,8 @@
 """How does a corpus become documents, and what keeps a bad scan from losing any?
 
 Incremental by content: every file is read and hashed, only changed ones are stored. Nothing is removed below a place
-that could not be read, from a root that is suddenly empty, or while the configuration differs from the one in force.
+that could not be read, from a root that is suddenly empty or nearly so, or while the configuration differs from the one
+in force.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from memoryd.records import VAULT_SOURCE, Finding, shown_path
 from memoryd.sources import corpora
 
 Progress = Callable[[int, int, str], None]
+MANY = 20
+"""From so many known documents on, a scan that misses nearly all of them is not believed unasked."""
+MOST = 0.9
 
 
 def scan_corpora(
@@ -30,6 +34,7 @@ def scan_corpora(
     labels: list[str] | None = None,
     *,
     drop: list[str] | None = None,
+    accept_removals: bool = False,
     dry_run: bool = False,
     progress: Progress = lambda _done, _total, _note: None,
     stop: Callable[[], bool] = lambda: False,
@@ -37,9 +42,12 @@ def scan_corpora(
     """Scan the named corpora (all when None); returns one report a label and what is wrong overall.
 
     `drop` names sources that are no longer configured: after a scan of all corpora whose roots could be read, their
-    documents are marked gone. Raises NotFound for an unknown label, InvalidInput for one that cannot be dropped. A
+    documents are marked gone. `accept_removals` confirms that files of the named corpora are meant to be gone although
+    they are nearly all there were. Raises NotFound for an unknown label, InvalidInput for one that cannot be dropped. A
     root that cannot be read is reported, the other corpora go on.
     """
+    if accept_removals and not labels:
+        raise InvalidInput("`accept_removals` needs the labels it is meant for.", parameter="accept_removals")
     chosen = _chosen(home, labels)
     dropped = _droppable(home, labels, drop or [])
     changed = home.loaded.file_differs()
@@ -47,7 +55,7 @@ def scan_corpora(
     for corpus in chosen:
         if stop():
             break
-        reports[corpus.label] = _scan_one(home, corpus, dry_run, changed, progress, stop)
+        reports[corpus.label] = _scan_one(home, corpus, dry_run, accept_removals, changed, progress, stop)
     changed = changed or home.loaded.file_differs()
     report: dict[str, Any] = {"dry_run": dry_run, "corpora": reports}
     if dropped:
@@ -134,22 +142,28 @@ def _chosen(home: Home, labels: list[str] | None) -> list[CorpusConfig]:
 
 
 def _scan_one(
-    home: Home, corpus: CorpusConfig, dry_run: bool, keep_all: bool, progress: Progress, stop: Callable[[], bool]
+    home: Home,
+    corpus: CorpusConfig,
+    dry_run: bool,
+    accept: bool,
+    keep_all: bool,
+    progress: Progress,
+    stop: Callable[[], bool],
 ) -> dict[str, Any]:
     known = {row.path: row for row in home.documents.current(corpus.label)}
     report: dict[str, Any] = {"files": 0, "added": 0, "changed": 0, "unchanged": 0, "removed": 0, "problems": []}
     base, limit = home.loaded.path.parent, home.config.limits.file_bytes
     walk = corpora.walk(corpus, known=len(known), file_limit=limit, base=base, reserved=home.reserved)
     report["files"] = len(walk.files)
-    report["complete"] = walk.complete  # False: the root is missing, unreadable, no folder, or suddenly empty
+    report["complete"] = walk.complete  # False: the root is missing, unreadable, no folder, or suddenly (nearly) empty
     report["folders"] = dict(Counter(_top_folder(file.path) for file in walk.files))
     if dry_run:
         report["problems"] = [_shown(problem) for problem in walk.problems]
         return report
     reader = _Reader(home, corpus, base, limit, known, report, walk, progress, stop)
     store_documents(home, reader.changed())
-    seen = {file.path for file in walk.files}
-    gone = [path for path in known if path not in seen and not walk.hides(path)]
+    gone = _gone(home, corpus, walk, known, accept)
+    report["complete"] = walk.complete
     # asked again: reading the files may have taken an hour, and a changed configuration may mean another root
     if not keep_all and walk.complete and not stop() and not home.loaded.file_differs():
         store_documents(home, (Seen(corpus.label, p, known[p].scope, known[p].kind, None) for p in gone))
@@ -158,6 +172,25 @@ def _scan_one(
     report["problems"] = [_shown(problem) for problem in walk.problems]
     _note(home, corpus.label, walk.problems)
     return report
+
+
+def _gone(
+    home: Home, corpus: CorpusConfig, walk: corpora.Walk, known: dict[bytes, DocumentRow], accept: bool
+) -> list[bytes]:
+    """Paths whose files are no longer there; none where they are too many to be believed unasked."""
+    seen = {file.path for file in walk.files}
+    gone = [path for path in known if path not in seen and not walk.hides(path)]
+    if accept or len(known) < MANY or len(gone) <= MOST * len(known):
+        return gone
+    kept = {row.address for row in home.documents.current(corpus.label) if row.path in seen}
+    lost = sum(known[path].address not in kept for path in gone)  # the others only moved
+    if lost <= MOST * len(known):
+        return gone
+    message = f"{lost} of {len(known)} known documents are suddenly missing: nothing was removed."
+    step = f"Bring the files back, or confirm: `memoryd corpus scan {corpus.label} --accept-removals`."
+    walk.unread[:] = [b""]
+    walk.problems.append(Finding("corpus-emptied", corpus.label, f"{message} {step}", step))
+    return []
 
 
 @dataclass

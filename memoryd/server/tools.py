@@ -177,6 +177,7 @@ class MemoryToolbox(Toolbox):
                 home,
                 args.get("labels"),
                 drop=args.get("drop"),
+                accept_removals=bool(args.get("accept_removals")),
                 dry_run=bool(args.get("dry_run")),
                 progress=progress,
                 stop=stop,

@@ -46,7 +46,9 @@ def test_a_folder_is_added_counted_scanned_and_searched(shell, docs):
     shown = shell.json("job", "show", jobs[0]["id"])
     assert shown == shell.json("job", "show", jobs[0]["id"].removeprefix("job-"))
     assert shown["result"]["dry_run"]
-    assert "corpus-scan" in shell.said("job", "list")
+    assert {(one["done"], one["total"]) for one in jobs} == {(2, 2), (0, 0)}
+    listed = shell.said("job", "list")
+    assert "corpus-scan  done   2/2" in listed and "0/2" not in listed
     assert "finished" in shell.said("job", "show", jobs[0]["id"])
     assert shell.error("job", "show", "../healthz")["code"] == "not-found"
     assert shell.error("corpus", "scan", "dosc")["code"] == "not-found"
@@ -60,6 +62,19 @@ def test_a_folder_is_added_counted_scanned_and_searched(shell, docs):
     assert done.code == 1 and "docs: 0 files" in done.out and "cannot be read" in done.out
     assert shell.run("corpus", "scan", "--dry-run").code == 1
     assert shell.json("corpus", "list")["corpora"][0]["problem"]
+
+
+def test_a_folder_that_is_suddenly_nearly_empty_needs_a_word_of_confirmation(shell, docs):
+    for number in range(30):
+        (docs / f"{number}.md").write_text(f"# Page {number}\n")
+    shell.json("corpus", "add", "docs", "docs")
+    shell.json("corpus", "scan")
+    for number in range(30):
+        (docs / f"{number}.md").unlink()
+    (docs / "index.md").unlink()
+    told = shell.run("corpus", "scan")
+    assert told.code == 1 and "memoryd corpus scan docs --accept-removals" in told.out
+    assert shell.json("corpus", "scan", "docs", "--accept-removals")["corpora"]["docs"]["removed"] == 31
 
 
 def test_a_corpus_taken_out_of_the_configuration_is_named_and_dropped_when_asked(shell, docs):

@@ -122,6 +122,49 @@ def test_case_25_h19_absence_is_not_deletion(root, docs):
         assert status(home, HERE)["notices"] == []
 
 
+def many(docs, folder):
+    (docs / folder).mkdir()
+    for number in range(40):
+        (docs / folder / f"{number}.md").write_text(f"# Page {number}\n\nThe walrus number {number}.\n")
+
+
+def test_a_root_that_is_suddenly_nearly_empty_loses_nothing_until_a_person_confirms(root, docs, tmp_path):
+    many(docs, "pages")
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        assert counts(scan_corpora(home)) == (42, 0, 0, 0)
+        docs.rename(tmp_path / "unmounted")
+        docs.mkdir()
+        (docs / "stray.md").write_text("# Stray\n")
+        report = scan_corpora(home)
+        one = report["corpora"]["docs"]
+        assert (report["ok"], one["complete"], one["removed"], one["documents"]) == (False, False, 0, 43)
+        (problem,) = one["problems"]
+        assert problem["code"] == "corpus-emptied"
+        assert "memoryd corpus scan docs --accept-removals" in problem["message"]
+        assert "42 of 42" in status(home, HERE)["corpora"][0]["problem"]
+        assert report["check"]["ok"]
+        with pytest.raises(InvalidInput):
+            scan_corpora(home, accept_removals=True)
+        report = scan_corpora(home, ["docs"], accept_removals=True)
+        assert (report["ok"], counts(report), home.documents.live_count("docs")) == (True, (0, 0, 1, 42), 1)
+        assert status(home, HERE)["corpora"][0]["problem"] is None
+
+
+def test_files_that_only_moved_and_small_corpora_need_no_confirmation(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        (docs / "index.md").unlink()
+        (docs / "guide" / "setup.md").rename(docs / "one.md")
+        assert counts(scan_corpora(home)) == (1, 0, 0, 2)
+        many(docs, "pages")
+        assert counts(scan_corpora(home)) == (40, 0, 1, 0)
+        (docs / "pages").rename(docs / "leaves")
+        report = scan_corpora(home)
+        assert (report["ok"], counts(report)) == (True, (40, 0, 1, 40))
+
+
 def test_case_26_one_bad_file_does_not_stop_the_others(root, docs):
     """case 26, H30: reported with its path, tried again next time."""
     configure(root, corpora=[corpus(docs)])
