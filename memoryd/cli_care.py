@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from memoryd.cli_words import counted
 from memoryd.client import ToldError
 from memoryd.errors import DaemonUnavailable, JobUnfinished
 from memoryd.shell import Context, emit, json_option, owned, run_job
@@ -83,8 +84,8 @@ def _show_evaluation(data: Mapping[str, Any]) -> None:
     show.rows(["leg", *names], [[leg, *(f"{v:.3f}" for v in values.values())] for leg, values in data["legs"].items()])
     difference = data["hybrid_minus_best"]
     click.echo(
-        f"{data['queries']} queries; hybrid minus {data['best_leg']}: nDCG@10 {difference['ndcg@10']:+.4f} "
-        f"[{difference['low']:+.4f}, {difference['high']:+.4f}]; latency {show.shown(data['latency_ms'])} ms"
+        f"{counted(data['queries'], 'query', 'queries')}; hybrid minus {data['best_leg']}: "
+        f"nDCG@10 {difference['ndcg@10']:+.4f} [{difference['low']:+.4f}, {difference['high']:+.4f}]; latency {show.shown(data['latency_ms'])} ms"
     )
 
 
@@ -141,4 +142,4 @@ def check(context: Context, read_data: bool, as_json: bool) -> None:
 def _show_findings(data: Mapping[str, Any]) -> None:
     for one in data["findings"]:
         click.echo(f"{one['code']}: {one['where']}: {one['message']}\n  Remedy: {one['remedy']}")
-    click.echo("Clean." if data["clean"] else f"{len(data['findings'])} finding(s).")
+    click.echo("Clean." if data["clean"] else f"{counted(len(data['findings']), 'finding')}.")

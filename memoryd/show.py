@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from memoryd.cli_words import spoken
+from memoryd.cli_words import counted, spoken
 
 EXCERPT_LINES = 8
 MESSAGE_INDENT = "\n" + " " * 15
@@ -66,7 +66,8 @@ def index_line(index: Mapping[str, Any]) -> None:
     """Generation, backlog and reasons of a degraded answer, where there is something to say."""
     out = console()
     if index["pending"]:
-        out.print(f"[yellow]{index['pending']} documents are not indexed yet.[/]")
+        number = index["pending"]
+        out.print(f"[yellow]{counted(number, 'document')} {'is' if number == 1 else 'are'} not indexed yet.[/]")
     for one in index["degraded"]:
         out.print(f"[yellow]{one['leg']}: {escape(one['message'])}[/] {escape(spoken(one.get('next_step', '')))}")
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 import anyio
@@ -201,29 +202,42 @@ class JobDesk:
     def _do(self, id: str, stop: Stop) -> None:
         kind, args = self._open[id]
         outcome: Literal["done", "failed", "cancelled"] = "failed"
+        steps = Steps(partial(self._store.progress, id))
         try:
-            result = self._kinds[kind](args, self._progress(id), stop)
+            result = self._kinds[kind](args, steps.note, stop)
             outcome = "cancelled" if stop() else "done"
         except MemorydError as error:
             result = error.to_dict()
         except Exception as error:  # noqa: BLE001 - a job's failure belongs into its record, the desk goes on
             _log.exception("job %s (%s) failed", id, kind)
             result = {"code": "internal-error", "message": f"{type(error).__name__}; the daemon's log has the rest."}
+        steps.end(whole=outcome == "done")
         self._store.finish(id, outcome, result)
         with self._lock:
             del self._open[id]
 
-    def _progress(self, id: str) -> Progress:
-        last = 0.0
 
-        def note(done: int, total: int, text: str) -> None:
-            nonlocal last
-            now = time.monotonic()
-            if now - last >= PROGRESS_SECONDS:
-                last = now
-                self._store.progress(id, done, total, text)
+class Steps:
+    """How far a job is: told at most every PROGRESS_SECONDS, and once more at its end."""
 
-        return note
+    def __init__(self, tell: Progress) -> None:
+        self._tell = tell
+        self._told = 0.0
+        self._last: tuple[int, int, str] | None = None
+
+    def note(self, done: int, total: int, text: str) -> None:
+        """`done` of `total` (0: unknown)."""
+        self._last = (done, total, text)
+        now = time.monotonic()
+        if now - self._told >= PROGRESS_SECONDS:
+            self._told = now
+            self._tell(done, total, text)
+
+    def end(self, *, whole: bool) -> None:
+        """Tell the last step; of a job that did all of it, that it did."""
+        if self._last is not None:
+            done, total, text = self._last
+            self._tell(max(done, total) if whole else done, total, text)
 
 
 def shown(row: Any) -> dict[str, Any]:

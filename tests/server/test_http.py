@@ -111,6 +111,9 @@ def test_jobs_run_one_after_the_other_with_progress_and_result(served: Stack):
     assert job(second[1]["id"])["done"] == 0
     wait_for(lambda: job(second[1]["id"])["state"] == "done")
     assert job(first[1]["id"])["result"] == {"counted": 20}
+    for asked, steps in ((first, 20), (second, 1)):
+        ended = job(asked[1]["id"])
+        assert (ended["done"], ended["total"], ended["note"]) == (steps, steps, "counting"), "also of a quick job"
     assert [one["id"] for one in served.http("GET", "/api/jobs")[1]["jobs"][:2]] == [second[1]["id"], first[1]["id"]]
 
 
