@@ -19,6 +19,8 @@ ROOMS: dict[str, list[str]] = {
         "pack",
         "manifest",
         "merkle",
+        "treediff",
+        "renames",
         "shelf",
         "chunkindex",
         "survey",

@@ -116,28 +116,79 @@ def _inner_bytes(level: int, branches: Sequence[TreeBranch]) -> bytes:
 def parse_node(data: bytes) -> TreeNode:
     """Read a node's bytes; anything that is not the canonical form is refused. Raises PackDamaged."""
     try:
-        version, level, _reserved, count = _HEAD.unpack_from(data)
+        version, _level, _reserved, count = _HEAD.unpack_from(data)
         if version != VERSION or count > NODE_MOST:
-            raise PackDamaged("A tree node is not of a sound form.")
-        if level == 0:
-            return TreeNode(0, tuple(_read(data, count, _read_entry)), ())
-        return TreeNode(level, (), tuple(_read(data, count, _read_branch)))
+            raise ValueError("its version or its count is unknown")
+        node = _part(data, _HEAD.size, len(data))
+        if len(node.entries) + len(node.branches) != count:
+            raise ValueError("it does not hold as many entries as it says")
+        return node
     except (struct.error, ValueError) as error:
         raise PackDamaged(f"A tree node is not of a sound form: {error}.") from error
 
 
-def _read(data: bytes, count: int, read_one: Callable[[bytes, int], tuple[Item, int]]) -> list[Item]:
+def _read(data: bytes, at: int, end: int, read_one: Callable[[bytes, int], tuple[Item, int]]) -> list[Item]:
+    """The items that fill [at, end)."""
     found: list[Item] = []
-    at = _HEAD.size
-    for _ in range(count):
+    while at < end:
         item, at = read_one(data, at)
         _check_name(item.name)
         if found and found[-1].name >= item.name:
             raise ValueError("names are not in order")
         found.append(item)
-    if at != len(data):
-        raise ValueError("bytes follow the last entry")
+    if at != end:
+        raise ValueError("the last entry goes on past its end")
     return found
+
+
+def unequal(left: bytes, right: bytes) -> tuple[TreeNode, TreeNode]:
+    """Both nodes without the items that they share at their beginnings and ends; those are not even unpacked.
+
+    Raises PackDamaged.
+    """
+    try:
+        start, end, other_end = _unequal_part(left, right)
+        return _part(left, start, end), _part(right, start, other_end)
+    except (struct.error, ValueError, IndexError):  # of two levels, alike by chance, or of no sound form
+        return parse_node(left), parse_node(right)
+
+
+def _unequal_part(left: bytes, right: bytes) -> tuple[int, int, int]:
+    """Where the items that differ begin (in both), where they end in `left`, and where in `right`.
+
+    Raises ValueError, IndexError where that cannot be told.
+    """
+    level = left[2]
+    if left[:4] != right[:4]:
+        raise ValueError("nodes of two levels")
+    shortest = min(len(left), len(right))
+    head = _HEAD.size + _longest(shortest - _HEAD.size, lambda n: left[8 : 8 + n] == right[8 : 8 + n])
+    tail = _longest(shortest - head, lambda n: left[len(left) - n :] == right[len(right) - n :])
+    fixed, name_len = (_LEAF.size, 2) if level == 0 else (_INNER.size, 0)
+    start = at = _HEAD.size
+    while at < len(left) - tail:
+        at += fixed + left[at + name_len] + (left[at + name_len + 1] << 8)
+        if at <= head:
+            start = at
+    if at > len(left):
+        raise ValueError("the last entry goes on past its end")
+    return start, at, len(right) - (len(left) - at)
+
+
+def _longest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest n up to `most` for which `holds`; it holds for all smaller ones, and for 0."""
+    low = 0
+    while low < most:
+        middle = (low + most + 1) // 2
+        low, most = (middle, most) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _part(data: bytes, start: int, end: int) -> TreeNode:
+    level = data[2]
+    if level == 0:
+        return TreeNode(0, tuple(_read(data, start, end, _read_entry)), ())
+    return TreeNode(level, (), tuple(_read(data, start, end, _read_branch)))
 
 
 def _read_entry(data: bytes, at: int) -> tuple[TreeEntry, int]:
