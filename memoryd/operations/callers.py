@@ -14,7 +14,7 @@ from memoryd.operations.home import Caller, Home
 from memoryd.operations.ingest import register_scope, valid_scope
 from memoryd.operations.writes import commit_files
 from memoryd.records import GLOBAL_SCOPE, ScopeRecord
-from memoryd.sources.projects import Project, project_of
+from memoryd.sources.projects import Project
 
 ALIAS_NOTICE = "vault/scopes.json"
 
@@ -22,12 +22,13 @@ ALIAS_NOTICE = "vault/scopes.json"
 def project(home: Home, caller: Caller) -> Project | None:
     """The project of the caller's directory, or None outside any git work tree.
 
-    Its scope id is the alias table's, else the one that its root is known by (its remote changed), else a new one.
+    Its scope id is the alias table's, else the one that its root is known by (its remote changed), else a new one. It
+    stays known after the directory is gone.
     """
     if caller.directory is None:
         return None
     aliases, _problem = _aliases(home)
-    found = project_of(caller.directory, aliases)
+    found = home.projects.find(caller.directory, aliases)
     if found is None or found.key in aliases or home.scopes.exists(found.scope):
         return found
     before = [record for record in home.scopes.all() if record.root == found.root]
@@ -79,7 +80,7 @@ def _keep_scope(home: Home, own: Project) -> None:
         raise problem  # the table may say that this project has another id
     if problem is not None or own.key in aliases or not known:
         return
-    plain = project_of(own.root, {})
+    plain = home.projects.find(own.root, {})
     if plain is None or plain.scope == own.scope:
         return
     with home.vault_lane:

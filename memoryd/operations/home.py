@@ -32,6 +32,7 @@ from memoryd.models.host import ModelHost
 from memoryd.records import VAULT_SOURCE, MemoryFields
 from memoryd.sources import corpora
 from memoryd.sources.git import Git
+from memoryd.sources.projects import ProjectFinder
 from memoryd.sources.vault import Vault
 from memoryd.store.chunkstore import ChunkStore
 from memoryd.store.reserve import room_to_open
@@ -83,6 +84,7 @@ class Home:
     vault_lane: threading.Lock = field(default_factory=threading.Lock)
     store_lane: threading.Lock = field(default_factory=threading.Lock)
     index_lane: threading.Lock = field(default_factory=threading.Lock)
+    projects: ProjectFinder = field(default_factory=ProjectFinder)
     fresh: deque[Fresh] = field(default_factory=deque)
     work: threading.Event = field(default_factory=threading.Event)
     notices: dict[str, str] = field(default_factory=dict)

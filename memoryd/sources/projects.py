@@ -1,6 +1,7 @@
 """Which project does a directory belong to, so that all work trees and clones of it share one scope?
 
-No git process runs: a few small files are read, which cannot hang and works in repositories of other users too.
+No git process runs: a few small files are read, which cannot hang and works in repositories of other users too. A
+`ProjectFinder` reads them once and then only looks whether they are still the same.
 """
 
 from __future__ import annotations
@@ -8,14 +9,21 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from memoryd.digest import sha256_hex, slug
 from memoryd.records import shown_path
 
+FINDER_SIZE = 256
+"""Directories that a finder remembers."""
+FILE_FACTS = 5
+RACY_NS = 2_000_000_000
 _MAX_CONFIG = 1 << 20
 _SECTION = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _SETTING = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?\Z")
@@ -44,31 +52,115 @@ class _Repository:
     config: str
 
 
+State = tuple[int, ...] | None
+"""What tells whether a path is still the same: device and inode, of a file also size and times; None: not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A project by its own names (None: none here), the state of all that decided it, and whether that is certain."""
+
+    project: Project | None
+    states: Mapping[str, State]
+    settled: bool
+
+    def still_holds(self) -> bool:
+        return self.settled and all(_state(path) == state for path, state in self.states.items())
+
+
+class ProjectFinder:
+    """Finds projects as `project_of` does, many times a second. Safe from many threads."""
+
+    def __init__(self, size: int = FINDER_SIZE) -> None:
+        self._size = size
+        self._known: OrderedDict[str, _Found] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, directory: str, aliases: Mapping[str, str]) -> Project | None:
+        """As `project_of`; of a directory that is gone, the last answer stays in force."""
+        with self._lock:
+            known = self._known.get(directory)
+        if known is None or not known.still_holds():
+            found = _look(directory)
+            if known is None or _state(directory) is not None:
+                known = found
+        with self._lock:
+            self._known[directory] = known
+            self._known.move_to_end(directory)
+            while len(self._known) > self._size:
+                self._known.popitem(last=False)
+        return _named(known.project, aliases)
+
+
 def project_of(directory: str, aliases: Mapping[str, str]) -> Project | None:
     """The project around an absolute directory; None without one, or where the directory cannot be read.
 
     `aliases` maps project keys to scope ids that they keep, for instance after a remote was renamed.
     """
+    return _named(_look(directory).project, aliases)
+
+
+def _named(project: Project | None, aliases: Mapping[str, str]) -> Project | None:
+    """The project under the scope id that it keeps."""
+    if project is None or project.key not in aliases:
+        return project
+    return replace(project, scope=aliases[project.key])
+
+
+def _look(directory: str) -> _Found:
+    states: dict[str, State] = {}
+    now = time.time_ns()
     try:
-        repository = _repository_around(directory)
-        if repository is None:
-            return None
-        url = _remote_url(repository.config)
-        remote = normalise_remote(url, repository.root) if url else None
-        root = os.fsencode(repository.root)
+        project = _project(directory, states)
     except (OSError, ValueError):  # deleted, unreadable, or no path at all (NUL, lone surrogates)
+        return _Found(None, {}, settled=False)
+    # a file that changed this moment may change once more without showing it
+    settled = all(state is None or len(state) < FILE_FACTS or state[-1] < now - RACY_NS for state in states.values())
+    return _Found(project, states, settled)
+
+
+def _project(directory: str, states: dict[str, State]) -> Project | None:
+    states[directory] = _state(directory)
+    repository = _repository_around(directory, states)
+    if repository is None:
         return None
+    states[repository.config] = _state(repository.config)
+    remote = _remote_of(repository)
+    root = os.fsencode(repository.root)
     key = f"remote:{remote}" if remote else "path:" + shown_path(root)
     name = PurePosixPath(remote or repository.root).name.removesuffix(".git") or "root"
     digest = sha256_hex(key.encode() if remote else b"path:" + root)
-    scope = aliases.get(key) or f"p-{slug(name, fallback='project')}-{digest[:8]}"
+    scope = f"p-{slug(name, fallback='project')}-{digest[:8]}"
     return Project(scope, shown_path(os.fsencode(name)), remote, shown_path(root), key)
+
+
+def _state(path: str) -> State:
+    """Times and size only of files: a directory's change with whatever is made in it."""
+    try:
+        about = os.stat(path)  # noqa: PTH116 - this is the hot path
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(about.st_mode):
+        return about.st_dev, about.st_ino
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _remote_of(repository: _Repository) -> str | None:
+    """The normalised remote; None without one, or where its URL makes no sense: then the path names the project."""
+    url = _remote_url(repository.config)
+    try:
+        remote = normalise_remote(url, repository.root) if url else ""
+        remote.encode()
+    except (ValueError, RuntimeError):
+        return None
+    return remote or None
 
 
 def normalise_remote(url: str, root: str = "/") -> str:
     """One spelling for all URLs of a repository: `host/path`, without scheme, credentials, default port and `.git`.
 
     A local path becomes absolute with links resolved (seen from `root`). Case stays in the path, not in the host.
+    Raises ValueError for what is no URL.
     """
     url = url.strip()
     helper, separator, address = url.partition("::")
@@ -107,8 +199,8 @@ def _local(path: str, root: str) -> str:
     return shown_path(os.fsencode(absolute)).removesuffix("/.git").removesuffix(".git") or "/"
 
 
-def _repository_around(directory: str) -> _Repository | None:
-    """The nearest repository, looking upwards on the same file system, as git does."""
+def _repository_around(directory: str, states: dict[str, State]) -> _Repository | None:
+    """The nearest repository, looking upwards on the same file system, as git does; notes what it looked at."""
     start = Path(directory)
     if not start.is_absolute() or not start.is_dir():
         return None
@@ -120,21 +212,25 @@ def _repository_around(directory: str) -> _Repository | None:
         if folder.stat().st_dev != device:
             return None
         marker = folder / ".git"
+        states[str(marker)] = _state(str(marker))
         if marker.is_file():
-            return _linked(folder, marker)
+            return _linked(folder, marker, states)
+        states[str(marker / "HEAD")] = _state(str(marker / "HEAD"))
         if (marker / "HEAD").is_file() or (marker / "HEAD").is_symlink():
             return _Repository(str(folder), str(marker / "config"))
     return None
 
 
-def _linked(folder: Path, marker: Path) -> _Repository | None:
+def _linked(folder: Path, marker: Path, states: dict[str, State]) -> _Repository | None:
     """A work tree or submodule whose `.git` is a file that names the git directory."""
     text = _small_text(marker).strip()
     if not text.startswith("gitdir:"):
         return None
     own = folder / text.removeprefix("gitdir:").strip()
+    states[str(own)] = _state(str(own))
     if not own.is_dir():
         return None
+    states[str(own / "commondir")] = _state(str(own / "commondir"))
     if not (own / "commondir").is_file():
         return _Repository(str(folder), str(own / "config"))
     common = Path(os.path.realpath(own / _small_text(own / "commondir").strip()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -44,6 +45,14 @@ def test_a_changed_remote_keeps_the_scope_also_for_new_clones(root, project, tmp
     with opened(root) as home:
         assert reading.get(home, clone, id=first["id"])["scope"] == first["scope"]
         assert add(home, clone)["outcome"] == "exists"
+
+
+def test_a_session_keeps_its_project_when_its_directory_is_removed(home, project):
+    caller = project("shop")
+    first = add(home, caller)
+    shutil.rmtree(caller.directory)
+    assert reading.get(home, caller, id=first["id"])["scope"] == first["scope"]
+    assert add(home, caller, "Port 9090.")["scope"] == first["scope"]
 
 
 def test_a_first_remote_keeps_the_scope_of_the_path(home, project):

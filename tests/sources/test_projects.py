@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.sources.projects import normalise_remote, project_of
+from memoryd.sources.projects import ProjectFinder, normalise_remote, project_of
 
 URL = "https://github.com/me/shop.git"
 
@@ -160,6 +162,91 @@ def test_configuration_syntax_of_git_is_understood(tmp_path):
     said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
     assert said == ["https://host/main.git", "https://host/second"]
     assert project_of(str(root), {}).remote == "host/main"
+
+
+@pytest.mark.parametrize("url", ["https://[bad", "ssh://[::1/x", "https://a]b/c", "file://[x"])
+def test_a_remote_that_is_no_url_leaves_the_project_of_the_path(tmp_path, url):
+    root = repository(tmp_path / "shop", ("origin", url))
+    plain = repository(tmp_path / "plain" / "shop")
+    project = project_of(str(root), {})
+    assert project is not None
+    assert (project.remote, project.key) == (None, f"path:{root}")
+    assert project == project_of(str(root), {})
+    assert project.scope != scope(plain)
+
+
+def test_a_remote_that_is_not_text_leaves_the_project_of_the_path(tmp_path):
+    root = repository(tmp_path / "shop")
+    with (root / ".git" / "config").open("ab") as config:
+        config.write(b'[remote "origin"]\n\turl = https://example.org/\xff\xfe\n')
+    project = project_of(str(root), {})
+    assert project is not None and project.key == f"path:{root}"
+
+
+def aged() -> None:
+    """As if nobody had touched them for a while: what changed just now is read again anyway."""
+    time.sleep(2.1)
+
+
+def test_a_finder_answers_as_project_of_and_sees_every_change_at_once(tmp_path):
+    root = repository(tmp_path / "shop", ("origin", URL))
+    inner = root / "src" / "deep"
+    inner.mkdir(parents=True)
+    git("worktree", "add", "-q", tmp_path / "tree", cwd=root)
+    places = [str(root), str(inner), str(tmp_path / "tree"), str(tmp_path), "relative", "/no/such", "\0"]
+    finder = ProjectFinder()
+
+    def same() -> None:
+        for place in places:
+            for aliases in ({}, {"remote:github.com/me/shop": "p-kept-00000000"}):
+                assert finder.find(place, aliases) == project_of(place, aliases), place
+
+    same()
+    aged()
+    same()
+    git("remote", "set-url", "origin", "https://example.org/other.git", cwd=root)
+    same()
+    assert finder.find(str(inner), {}).remote == "example.org/other"
+    aged()
+    same()
+    repository(inner.parent / "x")
+    git("init", "-q", cwd=inner)
+    same()
+    assert finder.find(str(inner), {}).root == str(inner)
+    shutil.rmtree(root / ".git")
+    same()
+    git("init", "-q", cwd=root)
+    same()
+
+
+def test_a_finder_reads_no_file_twice(tmp_path, monkeypatch):
+    root = repository(tmp_path / "shop", ("origin", URL))
+    finder = ProjectFinder()
+    aged()
+    first = finder.find(str(root), {})
+    monkeypatch.setattr("memoryd.sources.projects._small_text", lambda path: pytest.fail(f"{path} is read again"))
+    assert finder.find(str(root), {}) == first
+
+
+def test_a_finder_keeps_the_last_answer_for_a_directory_that_is_gone(tmp_path):
+    root = repository(tmp_path / "shop", ("origin", URL))
+    finder = ProjectFinder()
+    first = finder.find(str(root), {})
+    shutil.rmtree(root)
+    assert finder.find(str(root), {}) == first
+    assert finder.find(str(root), {first.key: "p-kept-00000000"}).scope == "p-kept-00000000"
+    assert ProjectFinder().find(str(root), {}) is None
+    repository(root, ("origin", "https://example.org/other.git"))
+    assert finder.find(str(root), {}).remote == "example.org/other"
+
+
+def test_a_finder_remembers_only_so_many_directories(tmp_path):
+    roots = [repository(tmp_path / name) for name in "abc"]
+    finder = ProjectFinder(size=2)
+    for root in roots:
+        finder.find(str(root), {})
+        shutil.rmtree(root)
+    assert [finder.find(str(root), {}) is None for root in reversed(roots)] == [False, False, True]
 
 
 def test_the_alias_table_keeps_the_id_when_the_remote_changes(tmp_path):
