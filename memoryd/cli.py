@@ -7,6 +7,7 @@ Commands that need the daemon start it; `check`, `rebuild` and `doctor` also wor
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +16,15 @@ import click
 from memoryd.cli_care import check, config, doctor, evaluate, rebuild, skill
 from memoryd.cli_corpora import corpus, job
 from memoryd.cli_words import spoken
+from memoryd.client import ToldError
+from memoryd.errors import NotFound, VaultFileInvalid
 from memoryd.records import MEMORY_TYPES
 from memoryd.runtime import VERSION, home_directory
 from memoryd.shell import Context, Memoryd, content_of, emit, json_option, scope_option
 
 MODES = ["hybrid", "keyword", "semantic"]
 KINDS = ["memory", "document", "code"]
+SHORT_ID = re.compile(r"[0-9a-f]{8}")
 
 
 @click.group(cls=Memoryd, context_settings={"help_option_names": ["-h", "--help"]})
@@ -167,15 +171,36 @@ def get(
 
     kind = "address" if what.startswith("sha256:") else "source" if "/" in what else "id"
     arguments = {kind: what, "offset": offset, "limit": limit, "metadata": metadata or None, "scope": scope}
-    data = context.tool("memory_get", arguments)
+    try:
+        data = context.tool("memory_get", arguments)
+    except ToldError as error:
+        raise _broken(context, what, error) or error from None
+    if data["kind"] == "memory" and "fact" not in data and not metadata:
+        about = context.tool("memory_get", {**arguments, "metadata": True})
+        data["problem"] = about["extraction"]["problem"]
     if metadata:
         emit(data, as_json, lambda: show.pairs(str(data["title"]), data))
     else:
         emit(data, as_json, lambda: _show_content(data))
 
 
+def _broken(context: Context, what: str, error: ToldError) -> ToldError | None:
+    """The error for an id whose file was broken by hand: nothing goes by that id until it is mended."""
+    if error.to_dict().get("code") != NotFound.code or not SHORT_ID.match(what):
+        return None
+    for fault in context.tool("memory_status", {})["vault"]["faulty"]:
+        if fault["path"].endswith(f"-{what[:8]}.md"):
+            message = f"{what[:12]} is not to be read: its file vault/{fault['path']} is broken. {fault['problem']}"
+            return ToldError({**error.to_dict(), "message": message, "next_step": VaultFileInvalid.default_next_step})
+    return None
+
+
 def _show_content(data: Mapping[str, Any]) -> None:
-    """The content alone on standard output; that it goes on is said on standard error."""
+    """The content alone on standard output; what else is to be said goes to standard error."""
+    from memoryd import show
+
+    if data.get("problem"):
+        click.echo(f"Problem: {show.problem(data)}", err=True)
     click.echo(data["content"], nl=not data["content"].endswith("\n"))
     if data["bytes"][1] < data["size"]:
         click.echo(

@@ -83,10 +83,10 @@ def _show_evaluation(data: Mapping[str, Any]) -> None:
     names = list(data["legs"]["hybrid"])
     show.rows(["leg", *names], [[leg, *(f"{v:.3f}" for v in values.values())] for leg, values in data["legs"].items()])
     difference = data["hybrid_minus_best"]
-    click.echo(
-        f"{counted(data['queries'], 'query', 'queries')}; hybrid minus {data['best_leg']}: "
-        f"nDCG@10 {difference['ndcg@10']:+.4f} [{difference['low']:+.4f}, {difference['high']:+.4f}]; latency {show.shown(data['latency_ms'])} ms"
-    )
+    span = f"nDCG@10 {difference['ndcg@10']:+.4f} [{difference['low']:+.4f}, {difference['high']:+.4f}]"
+    count = counted(data["queries"], "query", "queries")
+    latency = show.shown(data["latency_ms"])
+    click.echo(f"{count}; hybrid minus {data['best_leg']}: {span}; latency {latency} ms")
 
 
 @click.command()

@@ -34,20 +34,58 @@ def hits(answer: Mapping[str, Any]) -> None:
     """Search results, best first, then what the answer says of itself."""
     out = console()
     for number, one in enumerate(answer["memories"], 1):
-        where = f"{one['source']}:{one['lines'][0]}-{one['lines'][1]}"
-        out.print(
-            f"[bold]{number}. {escape(one['title'])}[/]  [dim]{one['relevance']:.3f} {one['kind']} {one['status']}[/]"
-        )
-        out.print(f"   [cyan]{escape(where)}[/]  [dim]{one['scope']}[/]")
-        memory = f"  id {one['id'][:12]}" if one["kind"] == "memory" else ""
-        out.print(f"   [dim]{one['address']}{memory}[/]")
-        lines = [line for line in one["content"].splitlines() if line.strip()]
-        for line in [*lines[:EXCERPT_LINES], *(["..."] if len(lines) > EXCERPT_LINES else [])]:
-            out.print(f"   {escape(line)}")
-    out.print(escape(answer["summary"]))
+        _hit(out, number, one)
+    out.print(escape(spoken(answer["summary"])))
     for text in answer.get("suggestions", []):
         out.print(f"Try also: {escape(text)}")
+    if "explain" in answer:
+        _explained(out, answer["explain"])
     index_line(answer["index"])
+
+
+def _hit(out: Console, number: int, one: Mapping[str, Any]) -> None:
+    where = f"{one['source']}:{one['lines'][0]}-{one['lines'][1]}"
+    out.print(
+        f"[bold]{number}. {escape(one['title'])}[/]  [dim]{one['relevance']:.3f} {one['kind']} {one['status']}[/]"
+    )
+    out.print(f"   [cyan]{escape(where)}[/]  [dim]{one['scope']}[/]")
+    memory = f"  id {one['id'][:12]}" if one["kind"] == "memory" else ""
+    out.print(f"   [dim]{one['address']}{memory}[/]")
+    if one.get("problem"):
+        out.print(f"   [yellow]Problem: {escape(problem(one))}[/]")
+    if "explain" in one:
+        out.print(f"   [magenta]{escape(_legs(one['explain']))}[/]")
+    lines = [line for line in one["content"].splitlines() if line.strip()]
+    for line in [*lines[:EXCERPT_LINES], *(["..."] if len(lines) > EXCERPT_LINES else [])]:
+        out.print(f"   {escape(line)}")
+
+
+def problem(one: Mapping[str, Any]) -> str:
+    """What is wrong with an entry; of a memory's file that does not read as one, also what that means."""
+    if one["kind"] == "memory" and "fact" not in one:
+        return f"{one['problem']} Until that line is mended by hand, the file goes by another id."
+    return str(one["problem"])
+
+
+def _legs(explain: Mapping[str, Any]) -> str:
+    """Where each leg had a hit and with which score, and what came of it; whatever else is there follows."""
+    scores = explain["scores"]
+    parts = []
+    for leg, rank in explain["ranks"].items():
+        parts.append(f"{leg} no. {rank} ({scores[leg]:.3f})" if leg in scores else f"{leg} no. {rank}")
+    parts += [f"{name} {shown(value)}" for name, value in explain.items() if name not in ("ranks", "scores", "fused")]
+    return f"{', '.join(parts)}: together {explain['fused']:.4f}"
+
+
+def _explained(out: Console, explain: Mapping[str, Any]) -> None:
+    """Candidates and milliseconds of a whole search."""
+    found = ", ".join(f"{leg} {count}" for leg, count in explain["candidates"].items())
+    spent = dict(explain["milliseconds"])
+    total = spent.pop("total")
+    steps = ", ".join(f"{name} {value:.1f}" for name, value in spent.items())
+    looked = {name: value for name, value in explain["filter"].items() if value}
+    out.print(f"[magenta]Candidates: {escape(found)}. Looked in: {escape(shown(looked))}.[/]")
+    out.print(f"[magenta]Time: {total:.1f} ms ({steps}).[/]")
 
 
 def added(answer: Mapping[str, Any]) -> None:
@@ -78,7 +116,9 @@ def pairs(title: str, values: Mapping[str, Any]) -> None:
     out.print(f"[bold]{escape(title)}[/]")
     width = max((len(name) for name in values), default=0)
     for name, value in values.items():
-        out.print(f"  [cyan]{escape(name):<{width}}[/]  {escape(_moment(name, value))}")
+        many = isinstance(value, list) and len(value) > 1 and isinstance(value[0], Mapping)
+        for number, line in enumerate([shown(one) for one in value] if many else [_moment(name, value)]):
+            out.print(f"  [cyan]{escape('' if number else name):<{width}}[/]  {escape(line)}")
 
 
 def _moment(name: str, value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import time
 
@@ -88,3 +89,32 @@ def test_a_content_that_goes_on_says_so_beside_it(shell):
     done = shell.run("get", added["id"], "--limit", 3)
     assert (done.out, done.code) == ("---\n", 0)
     assert done.err == f"Bytes 0 to 3 of {whole['size']}. Give the same command with --offset 3 for the rest.\n"
+
+
+def test_an_explained_search_shows_people_legs_ranks_scores_and_times(shell):
+    shell.json("remember", "The pump is serviced in May.", "--type", "fact", "--scope", "global")
+    indexed(shell)
+    shown = shell.said("search", "pump", "--mode", "keyword", "--explain")
+    assert re.search(r"^   lexical no\. 1 \(\d+\.\d{3}\).*: together 0\.\d{4}$", shown, re.MULTILINE)
+    assert "Candidates: lexical 1. Looked in: scopes global." in shown
+    assert re.search(r"^Time: \d+\.\d ms \(lexical \d+\.\d, ", shown, re.MULTILINE)
+    assert "no. 1" not in shell.said("search", "pump", "--mode", "keyword")
+
+
+def test_a_memory_whose_file_was_broken_by_hand_is_marked(shell):
+    added = shell.json("remember", "The pump is serviced in May.", "--type", "fact", "--scope", "global")
+    file = shell.home / "vault" / added["path"]
+    file.write_text(file.read_text().replace("type: fact", "type: [oops"))
+    until = time.monotonic() + 60
+    while "Problem: Line 6: " not in (found := shell.said("search", "pump", "--mode", "keyword")):
+        assert time.monotonic() < until, found
+        time.sleep(0.2)
+    assert "mended by hand" in found
+    done = shell.run("get", f"vault/{added['path']}")
+    assert done.code == 0 and done.out.rstrip() == file.read_text().rstrip()
+    assert done.err.startswith("Problem: Line 6: ")
+    assert shell.json("get", f"vault/{added['path']}")["problem"].startswith("Line 6: ")
+    for words in (added["id"], added["id"][:12]):
+        told = shell.error("get", words)
+        assert told["code"] == "not-found"
+        assert f"vault/{added['path']} is broken. Line 6: " in told["message"]
