@@ -94,7 +94,11 @@ class ScopeRecord:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """One `snapshot` record: the Merkle root (64 hex digits) of a directory or corpus state at `created`."""
+    """One `snapshot` record: the Merkle root (64 hex digits) of a directory or corpus state at `created`.
+
+    `source` is the corpus label or the directory's path, as text. `files` and `size` count the files and their bytes;
+    `left_out` counts what was there and could not be read, so that nobody takes its absence for a deletion.
+    """
 
     label: str
     source: str
@@ -102,16 +106,21 @@ class SnapshotRecord:
     root: str
     created: str
     seq: int = 0
+    files: int = 0
+    size: int = 0
+    left_out: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Canonical-JSON-ready form (without seq)."""
         shown = {"label": self.label, "source": self.source, "scope": self.scope, "root": self.root}
-        return {"v": 1, **shown, "created": self.created}
+        counts = {"files": self.files, "size": self.size, "left_out": self.left_out}
+        return {"v": 1, **shown, "created": self.created, **{name: n for name, n in counts.items() if n}}
 
     @staticmethod
     def from_json(data: dict[str, Any], seq: int) -> SnapshotRecord:
         """Read a record back; unknown fields are ignored."""
-        return SnapshotRecord(data["label"], data["source"], data["scope"], data["root"], data["created"], seq)
+        counts = [int(data.get(name, 0)) for name in ("files", "size", "left_out")]
+        return SnapshotRecord(data["label"], data["source"], data["scope"], data["root"], data["created"], seq, *counts)
 
 
 @dataclass(frozen=True, slots=True)

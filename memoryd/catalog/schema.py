@@ -165,9 +165,26 @@ CREATE TRIGGER second_passage_removed AFTER DELETE ON passages WHEN OLD.ordinal 
   UPDATE totals SET amount = amount - 1 WHERE name = 'long_documents';
 END;
 """,
+    """
+-- Step 3: the states of directories and corpora that were kept, one row a `snapshot` record.
+CREATE TABLE snapshots (
+  seq INTEGER PRIMARY KEY,
+  label TEXT NOT NULL,
+  source TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  root TEXT NOT NULL,
+  created TEXT NOT NULL,
+  files INTEGER NOT NULL,
+  size INTEGER NOT NULL,
+  left_out INTEGER NOT NULL
+);
+CREATE INDEX snapshots_by_label ON snapshots (label, seq);
+CREATE INDEX snapshots_by_source ON snapshots (source, seq);
+CREATE INDEX snapshots_by_root ON snapshots (root, seq);
+""",
 )
 
-DERIVED = ("scopes", "documents", "events", "passages", "memories")
+DERIVED = ("scopes", "documents", "events", "passages", "memories", "snapshots")
 """Tables that the records fill, parents first; the counts beside them follow by their triggers."""
 
 STATE: tuple[str, ...] = (

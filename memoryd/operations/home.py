@@ -20,6 +20,7 @@ from memoryd.catalog.jobs import Jobs
 from memoryd.catalog.memories import Memories
 from memoryd.catalog.passages import Passages
 from memoryd.catalog.scopes import Scopes
+from memoryd.catalog.snapshots import Snapshots
 from memoryd.catalog.state import State
 from memoryd.config import Config, LoadedConfig, config_path, load_config
 from memoryd.errors import HomeError, StoreError
@@ -80,6 +81,7 @@ class Home:
     memories: Memories
     passages: Passages
     jobs: Jobs
+    snapshots: Snapshots
     generation: Generation | None = None
     vault_lane: threading.Lock = field(default_factory=threading.Lock)
     store_lane: threading.Lock = field(default_factory=threading.Lock)
@@ -189,6 +191,7 @@ def open_home(
         memories=Memories(catalog),
         passages=Passages(catalog),
         jobs=Jobs(catalog),
+        snapshots=Snapshots(catalog),
     )
     opening.make()
     home.catalog_inode = inode_of(root / "catalog.db")

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from sqlite3 import Connection
 
-from memoryd.digest import document_id
-from memoryd.errors import NotFound, StoreError, VaultFileInvalid
+from memoryd.digest import address_of, document_id
+from memoryd.errors import ContentForgotten, NotFound, StoreError, VaultFileInvalid
 from memoryd.extract.passages import Extracted, extract, identify
+from memoryd.operations import burial
 from memoryd.operations.home import Home, timestamp
 from memoryd.records import (
     GLOBAL_SCOPE,
@@ -23,11 +24,14 @@ from memoryd.records import (
     Kind,
     MemoryFields,
     ScopeRecord,
+    SnapshotRecord,
     Status,
+    TombstoneRecord,
     shown_path,
 )
 from memoryd.sources import entry
 from memoryd.store.chunkstore import StoredRecord
+from memoryd.store.group import WriteGroup
 
 APPLIED = "applied_seq"
 GROUP_BYTES = 32 << 20
@@ -51,6 +55,8 @@ class Seen:
     exec: bool = False
     tags: tuple[str, ...] = ()
     title: str = ""
+    allow_forgotten: bool = False
+    """A person said that these bytes may come back although they were erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +108,13 @@ def _grouped(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
 
 
 def store_group(home: Home, batch: list[Seen]) -> None:
-    """One pack and its place in the catalog; the caller holds the store lane. Raises StoreError kinds."""
+    """One pack and its place in the catalog; the caller holds the store lane.
+
+    Raises StoreError kinds, ContentForgotten.
+    """
     if behind(home):
         replay_rest(home)  # a group that the catalog had no room for: records enter it in their order
+    refuse_forgotten(home, [one.data for one in batch if one.data is not None and not one.allow_forgotten])
     group = home.store.group()
     observed = timestamp(home)
     new_scopes = _unknown_scopes(home, (one.scope for one in batch))
@@ -126,6 +136,34 @@ def store_group(home: Home, batch: list[Seen]) -> None:
         _advance(home, tx, seqs[0], seqs[-1])
     for event in events:
         home.notices.pop(event.address or "", None)  # it could not be read before
+
+
+def refuse_forgotten(home: Home, contents: Iterable[bytes]) -> None:
+    """Raises ContentForgotten where one of these was erased on purpose and nobody let it in again."""
+    erased = burial.standing(home)
+    for data in contents if erased else ():
+        if (address := address_of(data)) in erased:
+            raise ContentForgotten(f"{address} was erased with `memoryd forget`; it was not stored.", address=address)
+
+
+def bury(home: Home, stones: Sequence[TombstoneRecord], events: Sequence[DocumentEvent] = ()) -> None:
+    """Make tombstones durable, with the records that say what is gone by them, and let the catalog follow.
+
+    The caller holds the store lane. Raises StoreError kinds.
+    """
+    if behind(home):
+        replay_rest(home)
+    group = home.store.group()
+    for event in events:
+        group.record("document", event.to_json())
+    for stone in stones:
+        group.record("tombstone", stone.to_json())
+    seqs = group.commit()
+    gone = [Analysed(replace(event, seq=seq)) for event, seq in zip(events, seqs, strict=False)]
+    with home.catalog.write() as tx:
+        _apply(home, tx, gone)
+        burial.apply_stones(home, tx, burial.numbered(stones, seqs[len(events) :]))
+        _advance(home, tx, seqs[0], seqs[-1])
 
 
 def _event(one: Seen, address: str | None, observed: str) -> DocumentEvent:
@@ -164,6 +202,20 @@ def register_scope(home: Home, record: ScopeRecord) -> None:
         with home.catalog.write() as tx:
             home.scopes.apply(tx, replace(record, seq=seq))
             _advance(home, tx, seq, seq)
+
+
+def commit_snapshot(home: Home, group: WriteGroup, record: SnapshotRecord) -> SnapshotRecord:
+    """Commit a group, its last one, with the record of a snapshot; the record with its seq.
+
+    The caller holds the store lane, and saw to it that the catalog lacks no record. Raises StoreError kinds.
+    """
+    group.record("snapshot", record.to_json())
+    (seq,) = group.commit()
+    numbered = replace(record, seq=seq)
+    with home.catalog.write() as tx:
+        home.snapshots.apply(tx, numbered)
+        _advance(home, tx, seq, seq)
+    return numbered
 
 
 def _advance(home: Home, tx: Connection, first: int, last: int) -> None:
@@ -304,7 +356,11 @@ def _replay_batch(home: Home, batch: list[StoredRecord]) -> None:
         for record in batch:
             if record.kind == "scope":
                 home.scopes.apply(tx, ScopeRecord.from_json(record.data, record.seq))
+            elif record.kind == "snapshot":
+                home.snapshots.apply(tx, SnapshotRecord.from_json(record.data, record.seq))
         _apply(home, tx, analysed)
+        stones = [TombstoneRecord.from_json(r.data, r.seq) for r in batch if r.kind == "tombstone"]
+        burial.apply_stones(home, tx, stones)
         home.catalog.set_meta(tx, APPLIED, str(batch[-1].seq))
 
 

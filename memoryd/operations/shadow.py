@@ -18,6 +18,7 @@ from memoryd.catalog.memories import Memories
 from memoryd.catalog.passages import Passages
 from memoryd.catalog.schema import CATALOG
 from memoryd.catalog.scopes import Scopes
+from memoryd.catalog.snapshots import Snapshots
 from memoryd.operations import ingest
 from memoryd.operations.home import Home
 
@@ -42,6 +43,7 @@ def shadow(home: Home, stop: Callable[[], bool]) -> Iterator[Home]:
             memories=Memories(database),
             passages=Passages(database),
             jobs=Jobs(database),
+            snapshots=Snapshots(database),
         )
         ingest.replay(fresh, stop=stop)
         yield fresh

@@ -11,6 +11,7 @@ from memoryd.catalog.memories import Memories
 from memoryd.catalog.passages import Passages
 from memoryd.catalog.schema import CATALOG, STATE, expected_shape, migrate, shape
 from memoryd.catalog.scopes import Scopes
+from memoryd.catalog.snapshots import Snapshots
 from tests.catalog.make import A, memory
 
 LOOKUPS = {
@@ -43,6 +44,10 @@ LOOKUPS = {
     "find": lambda db: Memories(db).find("x"),
     "by_document": lambda db: Memories(db).by_document("x"),
     "successor": lambda db: Memories(db).successor("m1"),
+    "snapshots of a label": lambda db: Snapshots(db).labelled("x", ["global"]),
+    "snapshot by number": lambda db: Snapshots(db).numbered(3, ["global"]),
+    "snapshots of a root": lambda db: Snapshots(db).rooted("ab", ["global"]),
+    "last snapshot": lambda db: Snapshots(db).last_of("x"),
     "job": lambda db: Jobs(db).get("job-1"),
 }
 
