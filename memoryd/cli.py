@@ -73,10 +73,12 @@ def stop(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:
     """Show what is remembered, how far the indexes are, and what needs a person."""
-    from memoryd import show
+    from memoryd import cli_status, show
 
     data = context.tool("memory_status", {})
-    emit(data, as_json, lambda: show.pairs("memoryd", data))
+    health = context.ask(lambda client: client.request("GET", "/healthz"))
+    data["daemon"] = {name: value for name, value in health.items() if name != "status"}
+    emit(data, as_json, lambda: show.sections(cli_status.sections(data)))
 
 
 @main.command()

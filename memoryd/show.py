@@ -110,6 +110,16 @@ def index_line(index: Mapping[str, Any]) -> None:
         out.print(f"[yellow]{one['leg']}: {escape(one['message'])}[/] {escape(spoken(one.get('next_step', '')))}")
 
 
+def sections(parts: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Titles with named lines below; lines are never broken."""
+    out = console()
+    width = max(len(name) for lines in parts.values() for name, _ in lines)
+    for title, lines in parts.items():
+        out.print(f"[bold]{escape(title)}[/]")
+        for name, text in lines:
+            out.print(f"  [cyan]{escape(name):<{width}}[/]  {escape(text)}".rstrip())
+
+
 def pairs(title: str, values: Mapping[str, Any]) -> None:
     """A title, then name and value on one line each; lines are never broken, so that they can be searched."""
     out = console()

@@ -114,7 +114,7 @@ ROOMS: dict[str, list[str]] = {
 ISLANDS = {"store", "catalog", "sources", "extract", "models", "index"}
 """These never import each other."""
 ABOVE = {"search": ISLANDS, "operations": ISLANDS | {"search"}, "server": {"operations"}}
-TOP = ["client", "starting", "cli_words", "show", "shell", "cli_corpora", "cli_care", "cli", "__main__"]
+TOP = ["client", "starting", "cli_words", "cli_status", "show", "shell", "cli_corpora", "cli_care", "cli", "__main__"]
 
 FOREIGN: dict[str, set[str]] = {
     "pydantic": {"memoryd/config.py", "memoryd/server/transport.py"},

@@ -56,7 +56,8 @@ def test_a_memory_from_its_first_word_to_its_end(shell):
     assert gone.startswith("archived: ")
     status = shell.json("status")
     assert status["memories"] == {"in_force": 1, "superseded": 1, "archived": 1}
-    assert "in_force 1" in shell.said("status")
+    for name in ("in force", "superseded", "archived"):
+        assert re.search(rf"^  {name} +1$", shell.said("status"), re.MULTILINE)
 
 
 def test_refusals_keep_the_daemons_own_code(shell):
