@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from contextlib import suppress
 
 from memoryd import runtime
 from memproxy.host import Host, NotSent
@@ -139,12 +140,29 @@ class Launcher:
         return True
 
     def _unanswered(self) -> NotSent:
+        pid, stopped = self._holder()
+        who = f"the daemon at {self.paths.rpc_socket}" + (f" (process {pid})" if pid else "")
+        state = "it is stopped (suspended)" if stopped else "it may be overloaded, or stopped"
         return NotSent(
-            f"the daemon at {self.paths.rpc_socket} did not answer within {HELLO_SECONDS:.0f} s; "
-            f"it was left alone (stopped or overloaded?)",
-            next_step=f"See `memoryd --home {self.paths.home} status`; `memoryd stop` ends it.",
+            f"{who} did not answer within {HELLO_SECONDS:.0f} s: {state}; it was left alone",
+            next_step=_wake(pid, stopped) if pid else f"Read {self.paths.log_file}, and call again in a moment.",
             log=self.paths.log_file,
         )
+
+    def _holder(self) -> tuple[int, bool]:
+        """The pid of the home's owner, as it wrote it down (0: none), and whether it is stopped by a signal."""
+        import fcntl
+
+        try:
+            with open(self.paths.daemon_lock, encoding="ascii") as file:
+                with suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    return 0, False  # nobody owns the home: the pid is an old one
+                pid = int(file.read(32))
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                return pid, file.read(4096).rpartition(")")[2].split()[0] in ("T", "t")
+        except (OSError, ValueError, IndexError):
+            return 0, False
 
     # -- starting
 
@@ -221,3 +239,11 @@ class Launcher:
             code="home-error",
             next_step="Pass `--home DIR` or set MEMORYD_HOME to a directory that is yours and writable.",
         )
+
+
+def _wake(pid: int, stopped: bool) -> str:
+    """What a person does about a daemon that does not answer; `memoryd stop` would not be heard either."""
+    end = f"`kill -KILL {pid}` ends it: nothing stored is lost, and the next call starts a fresh daemon."
+    if stopped:
+        return f"Let it go on with `kill -CONT {pid}`. If it must go, {end}"
+    return f"Look at it with `ps -o pid,stat,time,args -p {pid}` and call again in a moment. If it hangs, {end}"

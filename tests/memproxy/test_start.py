@@ -189,6 +189,9 @@ def test_h03_a_stopped_daemon_is_waited_for_and_left_alone(stack: Stack):
         error = proxy.answer(initialize(proxy))["error"]
         assert 4 < time.monotonic() - before < 14
         assert error["code"] == -31002 and "did not answer within 5 s" in error["message"]
+        assert f"process {pid}" in error["message"] and "stopped" in error["message"]
+        assert f"kill -CONT {pid}" in error["data"]["next_step"], "the way out that works"
+        assert "memoryd stop" not in error["data"]["next_step"]
         assert Path(stack.paths.rpc_socket).is_socket()
     finally:
         os.kill(pid, signal.SIGCONT)
