@@ -28,6 +28,7 @@ ROOMS: dict[str, list[str]] = {
         "reader",
         "reserve",
         "seal",
+        "stream",
         "drafts",
         "group",
         "rewrite",

@@ -44,6 +44,7 @@ from memoryd.store.reserve import SMALL_BYTES, Reserve
 from memoryd.store.rewrite import Rewrite
 from memoryd.store.seal import FULL, Sealer
 from memoryd.store.shelf import Shelf
+from memoryd.store.stream import Stream
 from memoryd.store.survey import records_in, rows_of
 
 ENCODER_THREADS = 2
@@ -142,6 +143,10 @@ class ChunkStore(Reader):
                 seal=self._seal,
             )
             return self._group
+
+    def stream(self, read: Callable[[int], bytes]) -> Stream:
+        """A content that comes in pieces, cut as if it were whole; `read(n)` gives at most n bytes, none at the end."""
+        return Stream(self._chunker, read)
 
     def _seal(self, group: WriteGroup, writer: PackWriter, rows: PackRows) -> None:
         with self._lock:

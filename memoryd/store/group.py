@@ -8,7 +8,7 @@ its bytes on disk have been checked: adding a damaged content again heals it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -96,10 +96,13 @@ class WriteGroup:
         self._nodes: set[bytes] = set()
         self._intact: dict[tuple[bytes, int], bool] = {}
 
-    def add(self, data: bytes) -> str:
-        """The address under which `data` will be readable after the commit. Raises ContentTooLarge, StoreError."""
+    def add(self, data: bytes, digest: bytes | None = None) -> str:
+        """The address under which `data` will be readable after the commit; `digest` is its SHA-256, where known.
+
+        Raises ContentTooLarge, StoreError.
+        """
         self._require_open()
-        address = hashlib.sha256(data).digest()
+        address = digest or hashlib.sha256(data).digest()
         if address not in self._added:
             self._added.add(address)
             self._waiting.append(self._cut(address, data))
@@ -141,7 +144,9 @@ class WriteGroup:
                     listed.append(content)  # it is but a piece of another content so far
             else:
                 self._keep(packs.FLAG_WHOLE, content.data, content.address)
-        self._keep_manifests(listed)
+        self._keep_manifests([content.manifest() for content in listed])
+
+
 
     def _keep_pieces(self, content: Waiting, sound: dict[bytes, list[Place]]) -> None:
         view = memoryview(content.data)
@@ -162,13 +167,36 @@ class WriteGroup:
             draft = self._drafts[key] = _draft(*key)
         draft.add(part, digest)
 
-    def _keep_manifests(self, contents: list[Waiting]) -> None:
+    def chunks(self, chunks: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add chunks (SHA-256, bytes) of a content that is too large for one group; `manifest` is added in its last.
+
+        Raises StoreError.
+        """
+        self._require_open()
+        fresh = {digest: part for digest, part in chunks if digest not in self._chunks}
+        known = self._known.chunk_places(list(fresh)) if fresh else {}
+        for digest, part in fresh.items():
+            if not any(self._sound(place) for place in known.get(digest, ())):
+                self._keep(0, part, digest)
+
+    def manifest(self, manifest: Manifest) -> str:
+        """The address of a content whose chunks were added to this group or to groups committed before.
+
+        Raises ContentTooLarge, StoreError.
+        """
+        self._require_open()
+        if len(manifest.chunks) > MANIFEST_MOST:
+            raise ContentTooLarge(f"{manifest.size} bytes are {len(manifest.chunks)} chunks: too many for a manifest.")
+        self._added.add(manifest.address)
+        self._keep_manifests([manifest])
+        return PREFIX + manifest.address.hex()
+
+    def _keep_manifests(self, manifests: Sequence[Manifest]) -> None:
         """Add the manifests that the store does not hold sound and equal."""
-        known = self._known.manifest_places([content.address for content in contents])
-        for content in contents:
-            manifest = content.manifest()
+        known = self._known.manifest_places([manifest.address for manifest in manifests])
+        for manifest in manifests:
             data = manifest.encode()
-            if not any(self._same(place, data) for place in known.get(content.address, ())):
+            if not any(self._same(place, data) for place in known.get(manifest.address, ())):
                 self._put((packs.MANIFEST, 0), data, hashlib.sha256(data).digest())
                 self._manifests.append(manifest)
 

@@ -6,7 +6,10 @@ one by then) the index is asked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from memoryd.digest import PREFIX, parse_address, sha256_hex
 from memoryd.errors import BadAddress, ContentDamaged, MemorydError, NotFound, PackDamaged, StoreError
@@ -16,6 +19,8 @@ from memoryd.store.manifest import Manifest, parse_manifest, whole
 from memoryd.store.shelf import Shelf
 
 Chunks = Sequence[tuple[bytes, int]]
+Answer = TypeVar("Answer")
+PIECE_BYTES = 4 << 20
 
 
 class Reader:
@@ -41,7 +46,44 @@ class Reader:
             raise self._damage(digits, "its chunks do not make up the content")
         return data
 
-    def _settled(self, digits: str, look: Callable[[], bytes]) -> bytes:
+    def layout(self, address: str) -> Chunks:
+        """(SHA-256, length) of the chunks of a content, in order. Raises NotFound, ContentDamaged, BadAddress."""
+        digits = _full(address)
+        return self._settled(digits, lambda: self._layout(digits, self._own_places(digits))[0].chunks)
+
+    def pieces(self, address: str) -> Iterator[bytes]:
+        """The content in pieces of about 4 MiB, each verified; a content of several is verified whole at its end.
+
+        Raises NotFound, ContentDamaged, BadAddress.
+        """
+        digits = _full(address)
+        chunks = self.layout(address)
+        whole = hashlib.sha256()
+        start = 0
+        while start < len(chunks):
+            end, size = start, 0
+            while end < len(chunks) and (end == start or size + chunks[end][1] <= PIECE_BYTES):
+                size += chunks[end][1]
+                end += 1
+            piece = self._settled(digits, lambda part=chunks[start:end]: self._chunks(digits, part, {}))  # type: ignore[misc]
+            whole.update(piece)
+            yield piece
+            start = end
+        if len(chunks) != 1 and whole.hexdigest() != digits:
+            raise self._damage(digits, "its chunks do not make up the content")
+
+    def held(self, digests: Sequence[bytes]) -> set[bytes]:
+        """Those contents (32-byte addresses) of which every chunk lies in a pack that is read; none is unpacked."""
+        places = self.chunk_places(list(digests))
+        found = {digest for digest in digests if any(place.whole for place in places.get(digest, ()))}
+        layouts: dict[bytes, Chunks] = {}
+        for digest in set(digests) - found:
+            with contextlib.suppress(NotFound, StoreError):
+                layouts[digest] = self.layout(PREFIX + digest.hex())
+        there = self.chunk_places(list({one for chunks in layouts.values() for one, _length in chunks}))
+        return found | {digest for digest, chunks in layouts.items() if all(one in there for one, _length in chunks)}
+
+    def _settled(self, digits: str, look: Callable[[], Answer]) -> Answer:
         """What `look` reads; read again where packs were replaced under it. Raises NotFound, ContentDamaged."""
         while True:
             moved = self.moved
