@@ -23,8 +23,8 @@ from memoryd.store.manifest import Manifest
 from memoryd.store.pack import PackWriter
 from memoryd.store.shelf import Shelf
 
-COMPARE_BYTES = 1 << 20
-COMPARE_CONTENTS = 256
+COMPARE_BYTES = 4 << 20
+COMPARE_CONTENTS = 1024
 """Added contents are looked up in the index together, at the latest when this many (bytes, contents) wait."""
 MANIFEST_MOST = (packs.RAW_LIMIT - 1024) // 36
 """Chunks that fit one manifest."""
@@ -145,8 +145,6 @@ class WriteGroup:
             else:
                 self._keep(packs.FLAG_WHOLE, content.data, content.address)
         self._keep_manifests([content.manifest() for content in listed])
-
-
 
     def _keep_pieces(self, content: Waiting, sound: dict[bytes, list[Place]]) -> None:
         view = memoryview(content.data)
@@ -300,4 +298,6 @@ class WriteGroup:
 
 
 def _draft(kind: int, flags: int) -> Draft:
+    if (kind, flags) == (packs.CHUNK, 0):
+        return Draft(kind, flags, limit=packs.PIECES_BYTES)
     return Draft(kind, flags, limit=packs.NODE_BYTES if kind == packs.TREE else packs.SOLID_BYTES)

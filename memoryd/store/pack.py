@@ -40,6 +40,8 @@ NODE_BYTES = 16 * 1024
 SOLID_BYTES = 64 * 1024
 """Raw bytes up to which small items share a frame; a longer item has a frame of its own. The format allows 256 KiB:
 that would be 6 % smaller on text and make a lone read four times as slow."""
+PIECES_BYTES = 256 * 1024
+"""The same for the pieces of contents that are longer than a chunk: they are read one after the other."""
 RAW_LIMIT = 64 << 20
 """No frame holds or claims more raw bytes than this."""
 

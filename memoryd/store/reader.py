@@ -193,7 +193,12 @@ class Reader:
     def _damage(self, digits: str, reason: str) -> ContentDamaged:
         address = PREFIX + digits
         self.damaged.add(address)
+        self._shelf.distrust()
         return ContentDamaged(f"{address} is stored but damaged: {reason}", address=address)
+
+    def found_sound(self, addresses: set[bytes]) -> None:
+        """Contents (32-byte addresses) that a group stored, or found undamaged on disk."""
+        self.damaged.difference_update([PREFIX + address.hex() for address in addresses])
 
     def node_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]:
         """Every known copy of these tree nodes (32-byte addresses)."""

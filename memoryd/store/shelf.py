@@ -23,6 +23,9 @@ from memoryd.errors import PackDamaged
 from memoryd.store import pack as packs
 
 CACHE_BYTES = 8 << 20
+CHECKED_PACKS = 4096
+"""Packs whose intact frames are remembered."""
+Signature = tuple[int, int, int, int]
 _NAME = re.compile(r"[0-9a-f]{32}\.pack\Z")
 
 
@@ -160,6 +163,9 @@ class Shelf:
         self._cached: OrderedDict[tuple[bytes, int], Frame] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
+        self._folder = str(self.packs)
+        self._checked: dict[bytes, tuple[Signature, set[int]]] = {}
+        """Frames that were found intact, by pack, as long as the pack's file stays untouched."""
 
     def path(self, pack: bytes) -> Path:
         """Where the pack with this id (16 bytes) lies."""
@@ -182,17 +188,22 @@ class Shelf:
     @contextmanager
     def open(self, pack: bytes) -> Iterator[PackFile]:
         """The pack as an open file; a missing or unreadable one raises PackDamaged."""
-        path = self.path(pack)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self._place(pack), os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise PackDamaged(f"The pack {path.name} cannot be opened: {error.strerror}.", pack=path.name) from error
+            name = self.path(pack).name
+            raise PackDamaged(f"The pack {name} cannot be opened: {error.strerror}.", pack=name) from error
         try:
             yield PackFile(fd, pack)
         except OSError as error:
-            raise PackDamaged(f"The pack {path.name} cannot be read: {error.strerror}.", pack=path.name) from error
+            name = self.path(pack).name
+            raise PackDamaged(f"The pack {name} cannot be read: {error.strerror}.", pack=name) from error
         finally:
             os.close(fd)
+
+    def _place(self, pack: bytes) -> str:
+        name = pack.hex()
+        return f"{self._folder}/{name[:2]}/{name}.pack"
 
     def frame(self, pack: bytes, offset: int) -> Frame:
         """The unpacked frame, from the cache where it is there. Raises PackDamaged."""
@@ -221,13 +232,39 @@ class Shelf:
                 self._held -= len(old.raw) + len(old.table)
 
     def intact(self, pack: bytes, offset: int) -> bool:
-        """Whether every stored byte of the frame on disk still matches its checksums."""
+        """Whether every stored byte of the frame on disk matches its checksums.
+
+        A frame is read once; again when the pack's file was touched or damage was met anywhere (`distrust`).
+        """
         try:
-            with self.open(pack) as file:
-                file.check_frame(offset)
-        except PackDamaged:
+            signature = _signature(self._place(pack))
+            known, offsets = self._checked.get(pack, (None, set()))
+            if known != signature:
+                offsets = set()
+            if offset not in offsets:
+                with self.open(pack) as file:
+                    file.check_frame(offset)
+                offsets.add(offset)
+        except (PackDamaged, OSError):
+            self.distrust()
             return False
+        if known != signature:
+            self._trust(pack, signature, offsets)
         return True
+
+    def _trust(self, pack: bytes, signature: Signature, offsets: set[int]) -> None:
+        if len(self._checked) >= CHECKED_PACKS:
+            self._checked = {}
+        self._checked[pack] = (signature, offsets)
+
+    def distrust(self) -> None:
+        """Damage was met: whatever was found intact before is looked at again."""
+        self._checked = {}
+
+
+def _signature(path: str) -> Signature:
+    about = Path(path).stat()
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def _raise(error: OSError) -> None:

@@ -201,17 +201,17 @@ def ranged(tmp_path_factory):
 
 def test_a_range_reads_only_the_chunks_that_it_needs(opened, put, noise, tmp_path):
     """Damage elsewhere in the content does not hinder a range; reading across it names the address."""
-    content = noise(400_000, 1)
+    content = noise(1_200_000, 1)
     store = opened()
     [address] = put(store, content)
     [pack] = packs_of(tmp_path / "home")
     data = bytearray(pack.read_bytes())
-    at = data.index(content[200_000:200_050])
+    at = data.index(content[600_000:600_050])
     data[at] ^= 1
     pack.write_bytes(data)
     assert store.read_range(address, 0, 1000) == content[:1000]
-    assert store.read_range(address, 399_000, 400_000) == content[399_000:]
-    for call in (lambda: store.read(address), lambda: store.read_range(address, 199_000, 201_000)):
+    assert store.read_range(address, 1_199_000, 1_200_000) == content[1_199_000:]
+    for call in (lambda: store.read(address), lambda: store.read_range(address, 599_000, 601_000)):
         with pytest.raises(ContentDamaged) as caught:
             call()
         assert caught.value.details["address"] == address

@@ -171,3 +171,31 @@ def test_many_threads_read_the_same_frames(shelf):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_frame_found_intact_is_read_again_once_its_pack_was_touched(shelf):
+    (at,) = shelve(shelf, vectors.PACK, b"content" * 100)
+    assert shelf.intact(vectors.PACK, at)
+    path = shelf.path(vectors.PACK)
+    data = bytearray(path.read_bytes())
+    data[-200] ^= 1
+    path.write_bytes(data)
+    (other,) = shelve(shelf, b"\x09" * 16, b"another")
+    assert shelf.intact(b"\x09" * 16, other)
+    data[at + packs.FRAME_SIZE + 3] ^= 1
+    path.write_bytes(data)
+    assert not shelf.intact(vectors.PACK, at)
+
+
+def test_damage_anywhere_lets_every_frame_be_looked_at_again(shelf, monkeypatch):
+    """Bits that rot do not touch the file's times: the first damage that a reader meets ends all trust."""
+    (at,) = shelve(shelf, vectors.PACK, b"content" * 100)
+    assert shelf.intact(vectors.PACK, at)
+    path = shelf.path(vectors.PACK)
+    about = path.stat()
+    data = bytearray(path.read_bytes())
+    data[at + packs.FRAME_SIZE + 3] ^= 1
+    path.write_bytes(data)
+    monkeypatch.setattr("memoryd.store.shelf._signature", lambda _path: (about.st_ino, about.st_size, 0, 0))
+    shelf.distrust()
+    assert not shelf.intact(vectors.PACK, at)
