@@ -173,10 +173,7 @@ def get(
 
     kind = "address" if what.startswith("sha256:") else "source" if "/" in what else "id"
     arguments = {kind: what, "offset": offset, "limit": limit, "metadata": metadata or None, "scope": scope}
-    try:
-        data = context.tool("memory_get", arguments)
-    except ToldError as error:
-        raise _broken(context, what, error) or error from None
+    data = _entry(context, "memory_get", what, arguments)
     if data["kind"] == "memory" and "fact" not in data and not metadata:
         about = context.tool("memory_get", {**arguments, "metadata": True})
         data["problem"] = about["extraction"]["problem"]
@@ -186,15 +183,19 @@ def get(
         emit(data, as_json, lambda: _show_content(data))
 
 
-def _broken(context: Context, what: str, error: ToldError) -> ToldError | None:
-    """The error for an id whose file was broken by hand: nothing goes by that id until it is mended."""
-    if error.to_dict().get("code") != NotFound.code or not SHORT_ID.match(what):
-        return None
-    for fault in context.tool("memory_status", {})["vault"]["faulty"]:
-        if fault["path"].endswith(f"-{what[:8]}.md"):
-            message = f"{what[:12]} is not to be read: its file vault/{fault['path']} is broken. {fault['problem']}"
-            return ToldError({**error.to_dict(), "message": message, "next_step": VaultFileInvalid.default_next_step})
-    return None
+def _entry(context: Context, tool: str, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a tool on one entry; where nothing goes by its id because its file was broken by hand, that is said."""
+    try:
+        return context.tool(tool, arguments)
+    except ToldError as error:
+        if error.to_dict().get("code") != NotFound.code or not SHORT_ID.match(what):
+            raise
+        for fault in context.tool("memory_status", {})["vault"]["faulty"]:
+            if fault["path"].endswith(f"-{what[:8]}.md"):
+                message = f"{what[:12]} cannot be used: its file vault/{fault['path']} is broken. {fault['problem']}"
+                told = {"message": message, "next_step": VaultFileInvalid.default_next_step}
+                raise ToldError({**error.to_dict(), **told}) from None
+        raise
 
 
 def _show_content(data: Mapping[str, Any]) -> None:
@@ -218,7 +219,8 @@ def _show_content(data: Mapping[str, Any]) -> None:
 @click.pass_obj
 def supersede(context: Context, memory: str, content: str, confirm: str | None, as_json: bool) -> None:
     """Replace MEMORY by its next revision; `-` reads CONTENT from standard input (preview, then with --confirm)."""
-    data = context.tool("memory_supersede", {"id": memory, "content": content_of(content), "confirm": confirm})
+    arguments = {"id": memory, "content": content_of(content), "confirm": confirm}
+    data = _entry(context, "memory_supersede", memory, arguments)
     emit(data, as_json, lambda: _show_change(data))
 
 
@@ -230,7 +232,7 @@ def supersede(context: Context, memory: str, content: str, confirm: str | None, 
 @click.pass_obj
 def archive(context: Context, memory: str, reason: str, confirm: str | None, as_json: bool) -> None:
     """Retire MEMORY without a successor (preview first, then with --confirm)."""
-    data = context.tool("memory_archive", {"id": memory, "reason": reason, "confirm": confirm})
+    data = _entry(context, "memory_archive", memory, {"id": memory, "reason": reason, "confirm": confirm})
     emit(data, as_json, lambda: _show_change(data))
 
 

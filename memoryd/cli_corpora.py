@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import quote
 import click
 
 from memoryd.cli_words import counted
-from memoryd.errors import ConfigError, DaemonUnavailable, HomeBusy
+from memoryd.errors import ConfigError, CorpusUnreadable, DaemonUnavailable, HomeBusy
 from memoryd.shell import Context, emit, json_option, run_job
 
 
@@ -64,10 +65,13 @@ def _absolute(path: Path) -> str:
 
 def _append(context: Context, entry: Mapping[str, Any]) -> Path:
     """Write the new entry after everything was checked; the file stays as it was on any error."""
-    from memoryd.config import LoadedConfig, config_path, load_config, parse_config
+    from memoryd.config import SCOPE_PATTERN, LoadedConfig, config_path, load_config, parse_config
     from memoryd.files import Files
     from memoryd.sources import corpora
 
+    if not re.match(SCOPE_PATTERN, entry["scope"]):
+        step = "Give `--scope` as `global` or as a project id that `memoryd status` shows in a folder of that project."
+        raise ConfigError(f"{entry['scope']!r} is no scope.", next_step=step)
     target = config_path(context.root, os.environ)
     before = load_config(target)
     data = json.loads(target.read_bytes()) if target.exists() else {}
@@ -79,7 +83,10 @@ def _append(context: Context, entry: Mapping[str, Any]) -> Path:
     after = LoadedConfig(parse_config(raw, str(target)), target, before.sha256)
     reserved = [context.root, after.vault_folder(context.root)]
     corpora.validate(after.config.corpora, base=target.parent, reserved=reserved)
-    corpora.check_root(after.config.corpora[-1], base=target.parent)
+    try:
+        corpora.check_root(after.config.corpora[-1], base=target.parent)
+    except CorpusUnreadable as error:
+        raise CorpusUnreadable(error.message, next_step="Name an existing folder that this user may read.") from error
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         Files().replace(target, raw, owner="config")
@@ -101,7 +108,10 @@ def list_corpora(context: Context, as_json: bool) -> None:
     columns = ["label", "documents", "scope", "code", "path", "problem"]
 
     def human() -> None:
-        show.rows(columns, [[one[name] for name in columns] for one in data["corpora"]])
+        if data["corpora"]:
+            show.rows(columns, [[one[name] for name in columns] for one in data["corpora"]])
+        else:
+            click.echo("No folders here. `memoryd corpus add LABEL FOLDER` makes one searchable.")
         _show_orphaned(data["orphaned"])
         if hidden := sum(data["elsewhere"].values()):
             click.echo(f"{hidden} more of other projects: call it there, or see `memoryd config`.")
@@ -185,7 +195,8 @@ def list_jobs(context: Context, as_json: bool) -> None:
 
     data = context.ask(lambda client: client.request("GET", "/api/jobs"))
     columns = ["id", "kind", "state", "steps", "note"]
-    emit(data, as_json, lambda: show.rows(columns, [_job_row(one) for one in data["jobs"]]))
+    lines = [_job_row(one) for one in data["jobs"]]
+    emit(data, as_json, lambda: show.rows(columns, lines) if lines else click.echo("No jobs yet."))
 
 
 def _job_row(one: Mapping[str, Any]) -> list[str]:

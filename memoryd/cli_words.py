@@ -30,6 +30,7 @@ PHRASES = (
     ("Call again with the same arguments and this `confirm` token", "Give the same command with this `confirm`"),
     ("Correct the argument that the message names and call again", "Correct what the message names"),
     ("Call again with offset ", "Give the same command with --offset "),
+    ("make the proposed call", "give the proposed command"),
     ("call again", "give the command again"),
     ("Call again", "Give the command again"),
     ("Pass the words to remember", "Give some words"),

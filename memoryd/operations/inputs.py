@@ -40,7 +40,8 @@ def checked_line(parameter: str, text: str | None, limit: int) -> str | None:
     if any(ord(character) < 32 or ord(character) == 127 for character in line):
         raise BadCharacters(f"`{parameter}` holds a control character.", parameter=parameter)
     if len(line) > limit:
-        raise ContentTooLarge(f"`{parameter}` has {len(line)} characters; the limit is {limit}.", limit=limit)
+        message = f"`{parameter}` has {len(line)} characters; the limit is {limit}."
+        raise ContentTooLarge(message, next_step=f"Shorten `{parameter}`; nothing was written.", limit=limit)
     return line
 
 

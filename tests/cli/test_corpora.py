@@ -131,3 +131,10 @@ def test_other_settings_and_a_configuration_elsewhere_are_kept(shell, docs):
     assert (shown["path"], shown["exists"]) == (str(named), True)
     assert shown["config"]["corpora"][0]["label"] == "docs"
     assert not (shell.home / "config.json").exists()
+
+
+def test_an_empty_list_and_a_missing_folder_say_what_to_do(shell):
+    assert "memoryd corpus add" in shell.said("corpus", "list")
+    assert shell.said("job", "list") == "No jobs yet.\n"
+    assert "`--scope`" in shell.error("corpus", "add", "docs", ".", "--scope", "here")["next_step"]
+    assert "existing folder" in shell.error("corpus", "add", "docs", "missing")["next_step"]

@@ -115,7 +115,8 @@ def test_a_memory_whose_file_was_broken_by_hand_is_marked(shell):
     assert done.code == 0 and done.out.rstrip() == file.read_text().rstrip()
     assert done.err.startswith("Problem: Line 6: ")
     assert shell.json("get", f"vault/{added['path']}")["problem"].startswith("Line 6: ")
-    for words in (added["id"], added["id"][:12]):
-        told = shell.error("get", words)
+    short = added["id"][:12]
+    for words in (["get", added["id"]], ["get", short], ["supersede", short, "x"], ["archive", short, "x"]):
+        told = shell.error(*words)
         assert told["code"] == "not-found"
         assert f"vault/{added['path']} is broken. Line 6: " in told["message"]
