@@ -31,6 +31,8 @@ CHUNK, MANIFEST, TREE, DOCUMENT, SNAPSHOT, SCOPE, TOMBSTONE = range(1, 8)
 RECORD_NAMES = {DOCUMENT: "document", SNAPSHOT: "snapshot", SCOPE: "scope", TOMBSTONE: "tombstone"}
 RECORD_KINDS = {name: kind for kind, name in RECORD_NAMES.items()}
 CODEC_RAW, CODEC_ZSTD = 0, 1
+PACK_ARRANGED = 1
+"""Pack flag: similar chunks lie side by side already."""
 FLAG_WHOLE = 1
 """Frame flag of chunks: every item is a whole content, so its hash is a content address without a manifest."""
 
@@ -220,9 +222,9 @@ def _decompress(payload: bytes, raw_len: int, offset: int) -> bytes:
         raise PackDamaged(f"The frame at byte {offset} does not unpack: {error}.", offset=offset) from error
 
 
-def encode_pack_header(pack: bytes) -> bytes:
+def encode_pack_header(pack: bytes, flags: int = 0) -> bytes:
     """The first 32 bytes of the pack with this id (16 bytes)."""
-    head = _HEADER.pack(PACK_MAGIC, PACK_VERSION, 0, pack)
+    head = _HEADER.pack(PACK_MAGIC, PACK_VERSION, flags, pack)
     return head + _U32.pack(crc32(head))
 
 
@@ -238,14 +240,19 @@ def parse_pack_header(data: bytes) -> bytes:
     return bytes(pack)
 
 
+def pack_flags(data: bytes) -> int:
+    """The flags in a pack header that was checked before."""
+    return int(_HEADER.unpack_from(data)[2])
+
+
 class PackWriter:
     """Collects the frames of one pack in memory; `finish` gives the bytes of the file."""
 
-    def __init__(self, pack: bytes) -> None:
+    def __init__(self, pack: bytes, flags: int = 0) -> None:
         self.pack = pack
         self.size = HEADER_SIZE
         self.frames = 0
-        self._pieces = [encode_pack_header(pack)]
+        self._pieces = [encode_pack_header(pack, flags)]
         self._toc: list[bytes] = []
 
     def append(self, frame: bytes) -> int:

@@ -1,8 +1,9 @@
 """How do packs give way to new ones that hold what is to stay of them?
 
-Items are put in the order in which they should lie. The last new pack names all replaced ones in its footer, and its
-rename is the only commit point: packs that were filled and sealed before it hold but second copies until then, and
-after it the replaced packs are ignored, whether or not they were removed. A crash at any step leaves all items there.
+Items are put in the order in which they should lie. Packs that fill up on the way wait under temporary names. At the
+end they are renamed, and hold but second copies for a moment; the last one names all replaced packs in its footer, and
+its rename is the only commit point: from then on the replaced packs are ignored, whether or not they were removed. A
+crash at any step leaves all items there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Protocol
 
 from memoryd.errors import StoreError
 from memoryd.store import pack as packs
@@ -33,7 +35,19 @@ class Form:
 
 PLAIN = Form()
 NODES = Form(packs.NODE_BYTES)
-Seal = Callable[[PackWriter, PackRows, Sequence[bytes]], None]
+
+
+class Desk(Protocol):
+    """Where finished packs go."""
+
+    def hold(self, writer: PackWriter, rows: PackRows) -> None:
+        """Keep a pack that is no part of the store yet."""
+
+    def publish(self, held: Sequence[PackRows], writer: PackWriter, rows: PackRows, replaces: Sequence[bytes]) -> None:
+        """Make the held packs part of the store and, with the last one, the replaced packs none."""
+
+    def drop(self, held: Sequence[PackRows]) -> None:
+        """Remove held packs."""
 
 
 class Rewrite:
@@ -43,26 +57,34 @@ class Rewrite:
     """
 
     def __init__(
-        self, replaces: Sequence[bytes], last_seq: int, *, new_pack: Callable[[], bytes], encoder: Executor, seal: Seal
+        self,
+        replaces: Sequence[bytes],
+        last_seq: int,
+        *,
+        new_pack: Callable[[], bytes],
+        encoder: Executor,
+        desk: Desk,
+        flags: int,
     ) -> None:
         self._replaces = tuple(replaces)
         self._last_seq = last_seq
         self._new_pack = new_pack
         self._encoder = encoder
-        self._seal = seal
+        self._desk = desk
+        self._flags = flags
+        self._held: list[PackRows] = []
         self._closed = False
         self._begin()
 
     def _begin(self) -> None:
         pack = self._new_pack()
-        self._writer = PackWriter(pack)
+        self._writer = PackWriter(pack, self._flags)
         self._rows = PackRows(pack, 0, last_seq=self._last_seq)
         self._frames = Frames(self._encoder)
         self._drafts: dict[tuple[int, int, Form], Draft] = {}
-        self._firsts: dict[int, int] = {}
         self._seqs: dict[int, list[int]] = {}
         self._sizes: dict[int, list[tuple[bytes, int]]] = {}
-        self._held = 0
+        self._size = 0
 
     def chunk(self, digest: bytes, data: bytes, *, whole: bool, form: Form = PLAIN) -> None:
         """Put a chunk whose SHA-256 is `digest`; `whole`: it is a content of its own. Raises StoreError kinds."""
@@ -89,8 +111,8 @@ class Rewrite:
     def _put(self, kind: int, flags: int, form: Form, data: bytes, digest: bytes) -> Draft:
         if self._closed:
             raise StoreError("This rewrite is closed.", next_step="Begin a new one.")
-        if self._held >= PACK_BYTES:
-            self._finish(())
+        if self._size >= PACK_BYTES:
+            self._finish(last=False)
             self._begin()
         key = (kind, flags, form)
         draft = self._drafts.get(key)
@@ -99,7 +121,7 @@ class Rewrite:
                 self._frames.put(draft, self._seq_of(draft))
             draft = self._drafts[key] = Draft(kind, flags, limit=form.limit, level=form.level)
         draft.add(data, digest)
-        self._held += len(data)
+        self._size += len(data)
         return draft
 
     def _seq_of(self, draft: Draft) -> int:
@@ -114,17 +136,33 @@ class Rewrite:
         if self._closed:
             raise StoreError("This rewrite is closed.", next_step="Begin a new one.")
         self._closed = True
-        self._finish(self._replaces)
+        self._finish(last=True)
         return len(self._replaces), self._rows.size
 
-    def _finish(self, replaces: Sequence[bytes]) -> None:
+    def abandon(self) -> None:
+        """Drop everything; the packs that were to be replaced stay in force."""
+        self._closed = True
+        held, self._held = self._held, []
+        self._desk.drop(held)
+
+    def _finish(self, *, last: bool) -> None:
+        try:
+            self._encode()
+            if last:
+                self._rows.replaces = self._replaces
+                self._desk.publish(self._held, self._writer, self._rows, self._replaces)
+            else:
+                self._desk.hold(self._writer, self._rows)
+                self._held.append(self._rows)
+        except BaseException:  # let go of what was taken, then raised on
+            self.abandon()
+            raise
+
+    def _encode(self) -> None:
         for draft in self._drafts.values():
             self._frames.put_last(draft, self._seq_of(draft))
         for draft, frame_off in self._frames.drain(self._writer):
             self._list(draft, frame_off)
-        if self._writer.frames or replaces:
-            self._rows.replaces = tuple(replaces)
-            self._seal(self._writer, self._rows, replaces)
 
     def _list(self, draft: Draft, frame_off: int) -> None:
         if draft.kind == packs.CHUNK:

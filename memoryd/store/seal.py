@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from pathlib import Path
 
 from memoryd.errors import DiskFull, StoreError, StorePoisoned
 from memoryd.files import Files
@@ -33,19 +34,39 @@ class Sealer:
 
     def seal(self, pack: bytes, pieces: list[bytes]) -> None:
         """Make the pack durable under its final name. Raises DiskFull, StorePoisoned; then nothing is left of it."""
+        self.write(pack, pieces)
+        self.place(pack)
+
+    def write(self, pack: bytes, pieces: list[bytes]) -> None:
+        """Make the bytes durable under a temporary name: no part of the store yet. Raises as `seal` does."""
+        self.require()
+        temporary = self._temporary(pack)
+        try:
+            self.files.mkdir(self._shelf.path(pack).parent, owner=OWNER)
+            self.files.write_new(temporary, pieces, owner=OWNER)
+        except OSError as error:
+            self.drop(pack)
+            raise self.failed(error) from error
+
+    def place(self, pack: bytes) -> None:
+        """Give what `write` wrote its final name, durably. Raises as `seal` does."""
         self.require()
         target = self._shelf.path(pack)
-        temporary = self._shelf.tmp / target.name
         try:
-            self.files.mkdir(target.parent, owner=OWNER)
-            self.files.write_new(temporary, pieces, owner=OWNER)
-            self.files.rename(temporary, target, owner=OWNER)
+            self.files.rename(self._temporary(pack), target, owner=OWNER)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+            self.drop(pack)
             if target.exists():  # renamed: its sequence numbers are given out again, so it must not come back
                 self.undo(pack)
             raise self.failed(error) from error
+
+    def drop(self, pack: bytes) -> None:
+        """Remove what `write` wrote; what stays is removed at the next open."""
+        with contextlib.suppress(OSError):
+            self._temporary(pack).unlink(missing_ok=True)
+
+    def _temporary(self, pack: bytes) -> Path:
+        return self._shelf.tmp / self._shelf.path(pack).name
 
     def undo(self, pack: bytes) -> None:
         """Take back a sealed pack that nobody was told of, durably. Raises StorePoisoned where that fails."""
