@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
@@ -15,6 +15,9 @@ import click
 from memoryd.cli_words import counted
 from memoryd.errors import ConfigError, CorpusUnreadable, DaemonUnavailable, HomeBusy
 from memoryd.shell import Context, emit, json_option, run_job
+
+if TYPE_CHECKING:
+    from memoryd.config import CorpusConfig
 
 
 @click.group()
@@ -42,7 +45,7 @@ def add(
     as_json: bool,
 ) -> None:
     """Add PATH under LABEL to config.json; a running daemon is restarted so that it takes effect."""
-    entry: dict[str, Any] = {"label": label, "path": _absolute(path), "scope": scope, "code": code}
+    entry: dict[str, Any] = {"label": label, "path": _absolute(path), "scope": _known_form(scope), "code": code}
     if include:
         entry["include"] = list(include)
     if exclude:
@@ -63,15 +66,30 @@ def _absolute(path: Path) -> str:
         raise ConfigError(f"{path} is not a path: {error}", next_step="Name an existing folder.") from error
 
 
+def _known_form(scope: str) -> str:
+    from memoryd.config import SCOPE_PATTERN
+
+    if not re.match(SCOPE_PATTERN, scope):
+        step = "Give `--scope` as `global` or as a project id that `memoryd status` shows in a folder of that project."
+        raise ConfigError(f"{scope!r} is no scope.", next_step=step)
+    return scope
+
+
+def _require_readable(corpus: CorpusConfig, base: Path) -> None:
+    from memoryd.sources import corpora
+
+    try:
+        corpora.check_root(corpus, base=base)
+    except CorpusUnreadable as error:
+        raise CorpusUnreadable(error.message, next_step="Name an existing folder that this user may read.") from error
+
+
 def _append(context: Context, entry: Mapping[str, Any]) -> Path:
     """Write the new entry after everything was checked; the file stays as it was on any error."""
-    from memoryd.config import SCOPE_PATTERN, LoadedConfig, config_path, load_config, parse_config
+    from memoryd.config import LoadedConfig, config_path, load_config, parse_config
     from memoryd.files import Files
     from memoryd.sources import corpora
 
-    if not re.match(SCOPE_PATTERN, entry["scope"]):
-        step = "Give `--scope` as `global` or as a project id that `memoryd status` shows in a folder of that project."
-        raise ConfigError(f"{entry['scope']!r} is no scope.", next_step=step)
     target = config_path(context.root, os.environ)
     before = load_config(target)
     data = json.loads(target.read_bytes()) if target.exists() else {}
@@ -83,10 +101,7 @@ def _append(context: Context, entry: Mapping[str, Any]) -> Path:
     after = LoadedConfig(parse_config(raw, str(target)), target, before.sha256)
     reserved = [context.root, after.vault_folder(context.root)]
     corpora.validate(after.config.corpora, base=target.parent, reserved=reserved)
-    try:
-        corpora.check_root(after.config.corpora[-1], base=target.parent)
-    except CorpusUnreadable as error:
-        raise CorpusUnreadable(error.message, next_step="Name an existing folder that this user may read.") from error
+    _require_readable(after.config.corpora[-1], target.parent)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         Files().replace(target, raw, owner="config")

@@ -14,6 +14,11 @@ from typing import Any
 from memoryd.errors import ContentTooLarge, DaemonUnavailable, MemorydError
 from memoryd.runtime import MAX_LINE_BYTES, RuntimePaths, connect
 
+UNKNOWN = (
+    "Whether it was done is unknown: look with `memoryd search` or `memoryd status`; the same content added again "
+    "gives the same id."
+)
+
 
 class ToldError(MemorydError):
     """An error that the daemon answered with; it keeps the daemon's own code."""
@@ -73,8 +78,7 @@ class DaemonClient:
         except (OSError, http.client.HTTPException) as error:
             raise DaemonUnavailable(
                 f"The daemon of {self.paths.home} did not answer: {str(error) or type(error).__name__}.",
-                next_step="Whether it was done is unknown: look with `memoryd search` or `memoryd status`; the same "
-                "content added again gives the same id.",
+                next_step=UNKNOWN,
                 log=self.paths.log_file,
             ) from error
         finally:
@@ -100,7 +104,8 @@ def _object(text: bytes, status: int) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise DaemonUnavailable(f"The daemon answered {status} without JSON.") from error
+        message = f"The daemon ended, or failed, before it could answer ({status})."
+        raise DaemonUnavailable(message, next_step=UNKNOWN) from error
     if not isinstance(data, dict):
         raise DaemonUnavailable(f"The daemon answered {status} with something else than an object.")
     if status >= 400 and isinstance(data.get("error"), dict):

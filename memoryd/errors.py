@@ -40,6 +40,9 @@
         CorpusDuplicate         corpus-duplicate
         CorpusNested            corpus-nested
         CorpusUnreadable        corpus-unreadable
+      SnapshotError           snapshot-error
+        SnapshotIncomplete      snapshot-incomplete
+        RestoreRefused          restore-refused
       IndexProblem            index-problem
         IndexDamaged            index-damaged
         IndexMismatch           index-mismatch
@@ -274,6 +277,21 @@ class CorpusNested(CorpusError):
 class CorpusUnreadable(CorpusError):
     code = "corpus-unreadable"
     default_next_step = "Make the path readable and scan again; nothing was removed from the index."
+
+
+class SnapshotError(MemorydError):
+    code = "snapshot-error"
+    default_next_step = "Run `memoryd snapshots` to see what was kept."
+
+
+class SnapshotIncomplete(SnapshotError):
+    code = "snapshot-incomplete"
+    default_next_step = "Make the named paths readable, or take it without them: `--partial` marks what was left out."
+
+
+class RestoreRefused(SnapshotError):
+    code = "restore-refused"
+    default_next_step = "Name a target that does not exist yet, or an empty directory; nothing was written over."
 
 
 class IndexProblem(MemorydError):

@@ -90,3 +90,21 @@ def test_a_start_that_fails_says_why(shell, broken):
     assert (done.code, done.out) == (1, "")
     assert "config.json" in done.err
     assert "Next:" in done.err
+
+
+def test_a_write_that_a_stop_cut_off_says_that_its_outcome_is_unknown(shell):
+    shell.json("remember", "First words.", "--type", "fact", "--scope", "global")
+    hook = shell.home / "vault" / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    begun = shell.directory / "begun"
+    hook.write_text(f"#!/bin/sh\ntouch {begun}\nexec sleep 15\n")
+    hook.chmod(0o755)
+    command = [COMMAND, "--home", str(shell.home), "remember", "Second words.", "--type", "fact", "--scope", "global"]
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(begun.exists)
+    began = time.monotonic()
+    shell.json("stop")
+    assert time.monotonic() - began < 5
+    out, err = writer.communicate(timeout=30)
+    assert (writer.returncode, out) == (1, b"")
+    assert b"(daemon-unavailable)" in err and b"Next: Whether it was done is unknown" in err
