@@ -33,7 +33,7 @@ from memoryd.operations.inputs import (
     checked_tags,
     derived_title,
 )
-from memoryd.operations.known import body_of, identified, known, known_answer, same_words, successor
+from memoryd.operations.known import body_of, identified, known_answer, remembered, same_words, standing, successor
 from memoryd.operations.writes import Written, nothing_spoiled, write_memories
 from memoryd.records import GLOBAL_SCOPE, MEMORY_TYPES, MemoryFields, shown_path
 from memoryd.sources import entry
@@ -109,7 +109,7 @@ def add(
     identity = memory_id(scope=target, type=type, key=key, content=content, supersedes=None)
     scopes = (*callers.readable(home, caller, None), target)
     try_drain(home)
-    if (found := known(home, identity, scopes)) is not None:
+    if (found := remembered(home, identity, scopes)) is not None:
         return known_answer(home, found, content, scopes)
     similar = neighbours(home, content, target)
     now = timestamp(home)
@@ -128,7 +128,7 @@ def add(
         body=content,
     )
     with home.vault_lane:
-        found = known(home, identity, scopes)
+        found = standing(home, identity, scopes)
         written = write_memories(home, [fields], f"Add {type}: {title}") if found is None else None
     if written is None:
         assert found is not None

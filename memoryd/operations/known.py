@@ -1,18 +1,20 @@
 """Are these words remembered already, and what may this caller hear of that?
 
-Nothing here writes. What lies outside the caller's scopes is never described; words that were retired come back with a
-proposal that can be made as it stands.
+Nothing here writes to the vault. What lies outside the caller's scopes is never described; words that were retired come
+back with a proposal that can be made as it stands.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from memoryd.catalog.memories import MemoryRow
 from memoryd.digest import memory_id, normalise_for_identity
-from memoryd.errors import HeldElsewhere, NotFound, StoreError, VaultError
+from memoryd.errors import HeldElsewhere, NotFound, StoreError, VaultError, VaultFileInvalid
 from memoryd.operations.fresh import heal_file, try_drain
 from memoryd.operations.home import Fresh, Home
+from memoryd.operations.reconcile import reconcile_vault
 from memoryd.records import MemoryFields, shown_path
 from memoryd.sources import entry
 
@@ -35,6 +37,35 @@ def known(home: Home, identity: str, scopes: tuple[str, ...]) -> Known | None:
     if found is None and (elsewhere or home.memories.get(identity) is not None):
         raise HeldElsewhere("These words cannot be added: the id they would get is held outside this session's scopes.")
     return found
+
+
+def remembered(home: Home, identity: str, scopes: tuple[str, ...]) -> Known | None:
+    """As `standing`, after a look at what a person did to the file: it may only have been moved. The caller holds no
+    lane."""
+    found = known(home, identity, scopes)
+    if found is None or _stands(home, found):
+        return found
+    with suppress(StoreError, VaultError):  # then it is as it was known last
+        reconcile_vault(home)
+    return standing(home, identity, scopes)
+
+
+def standing(home: Home, identity: str, scopes: tuple[str, ...]) -> Known | None:
+    """As `known`; None also for a memory in force whose file no longer holds it. Raises HeldElsewhere."""
+    found = known(home, identity, scopes)
+    return found if found is not None and _stands(home, found) else None
+
+
+def _stands(home: Home, found: Known) -> bool:
+    """Whether the file still holds the memory, so that nobody is told `exists` of what was removed a moment ago."""
+    if found.fields.status != "in_force":
+        return True  # a lost file does not bring retired words back
+    try:
+        return entry.parse(home.vault.read(found.path)).fields.id == found.fields.id
+    except (NotFound, VaultFileInvalid):
+        return False
+    except VaultError:
+        return True  # it cannot be read, which is no removal
 
 
 def known_answer(home: Home, found: Known, content: str, scopes: tuple[str, ...]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, cast
 from memoryd.catalog.memories import MemoryRow
 from memoryd.catalog.state import Intent
 from memoryd.digest import address_of, sha256_hex
-from memoryd.errors import DiskFull, MemorydError, TokenInvalid, VaultFileInvalid
+from memoryd.errors import DiskFull, MemorydError, TokenInvalid, VaultError, VaultFileInvalid
 from memoryd.operations.home import Fresh, Home
 from memoryd.records import MemoryFields, shown_path
 from memoryd.sources import entry
@@ -46,9 +46,12 @@ def write_memories(
 ) -> Written:
     """One commit of new files and at most one changed frontmatter; durable on return. The caller holds the vault lane.
 
-    Raises TokenInvalid where the file to change is not the planned one, VaultError kinds, DiskFull: nothing is stored.
+    Raises TokenInvalid where the file to change is not the planned one, VaultFileInvalid where a spoilt file lies in
+    the place of a new one, VaultError kinds, DiskFull: nothing is stored.
     """
     wanted = {entry.file_path(fields): fields for fields in new}
+    for path in wanted:
+        _require_free(home, path)
     writes = [VaultWrite(path=path, data=entry.render(fields), expected=None) for path, fields in wanted.items()]
     if rewritten is not None:
         row, changes = rewritten
@@ -59,6 +62,24 @@ def write_memories(
         wanted[row.path] = replace(row.fields, **cast("dict[str, Any]", changes))
     commit = commit_files(home, writes, message)
     return Written(commit, _announce(home, commit, wanted))
+
+
+def _require_free(home: Home, path: bytes) -> None:
+    """A file in the place of a new memory is that memory spoilt by a hook or by hand, or somebody's work: it stays."""
+    if not home.vault.exists(path):
+        return
+    shown = shown_path(path)
+    words = f"{shown} lies where this memory belongs"
+    ways = f"correct it by hand, or remove it (`git rm {shown}` in the vault) and call again."
+    try:
+        other = entry.parse(home.vault.read(path)).fields.id
+    except VaultFileInvalid as error:
+        line = error.details["line"]
+        message = f"{words} and does not read as a memory. {error.message} Nothing was written."
+        raise VaultFileInvalid(
+            message, next_step=f"Look at line {line} of {shown}: {ways}", path=shown, line=line
+        ) from error
+    raise VaultError(f"{words} and holds another one, {other}.", next_step=f"Look at {shown}: {ways}", path=shown)
 
 
 def _announce(home: Home, commit: VaultCommit, wanted: Mapping[bytes, MemoryFields]) -> str | None:

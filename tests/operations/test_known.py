@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from memoryd.errors import HeldElsewhere, NotFound, TokenInvalid
-from memoryd.operations import gateway, reading
+from memoryd.operations import callers, gateway, reading
 from memoryd.operations.reconcile import reconcile_vault
-from tests.operations.conftest import commits
+from tests.operations.conftest import commits, git, settle
 
 WORDS = "Use tabs."
 
@@ -100,3 +100,47 @@ def test_a_first_answer_is_for_its_arguments_and_its_scopes(home, project):
     with pytest.raises(NotFound) as missing:
         gateway.supersede(home, other, **given)
     assert caught.value.to_dict() == missing.value.to_dict()
+
+
+@pytest.mark.parametrize("others", [0, 1, 5])
+@pytest.mark.parametrize("drained", [True, False])
+def test_words_whose_file_was_deleted_a_moment_ago_are_written_again(home, project, others, drained):
+    caller = project("app")
+    for number in range(others):
+        add(home, caller, f"Other words {number}.")
+    callers.writable(home, caller, None)  # its scope is registered
+    if not drained:
+        home.store_lane.acquire()
+    first = add(home, caller)
+    if not drained:
+        home.store_lane.release()
+    file = home.vault.path / first["path"]
+    file.unlink()
+    again = add(home, caller)
+    assert (again["outcome"], again["id"], again["path"]) == ("added", first["id"], first["path"])
+    assert WORDS in file.read_text()
+    assert git("status", "--porcelain", cwd=home.vault.path) == ""
+    reconcile_vault(home)
+    settle(home)
+    assert add(home, caller)["outcome"] == "exists"
+    assert reading.get(home, caller, id=first["id"])["content"].endswith(WORDS)
+    assert home.memories.duplicates() == []
+
+
+def test_words_whose_file_was_moved_a_moment_ago_exist(home, project):
+    caller = project("app")
+    first = add(home, caller)
+    add(home, caller, "Other words.")
+    (home.vault.path / "sorted").mkdir()
+    (home.vault.path / first["path"]).rename(home.vault.path / "sorted" / "tabs.md")
+    again = add(home, caller)
+    assert (again["outcome"], again["id"], again["path"]) == ("exists", first["id"], "sorted/tabs.md")
+    assert commits(home) == 2
+
+
+def test_the_lost_file_of_retired_words_brings_nothing_back(home, project):
+    caller = project("app")
+    first = add(home, caller)
+    confirmed(gateway.archive, home, caller, id=first["id"], reason="premature")
+    (home.vault.path / first["path"]).unlink()
+    assert add(home, caller)["outcome"] == "retired"

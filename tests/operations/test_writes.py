@@ -6,13 +6,13 @@ import errno
 
 import pytest
 
-from memoryd.errors import DiskFull
+from memoryd.errors import DiskFull, VaultError, VaultFileInvalid
 from memoryd.files import Files
 from memoryd.operations import gateway, reading
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
 from memoryd.operations.reconcile import reconcile_vault
-from tests.operations.conftest import commits, git, opened
+from tests.operations.conftest import commits, git, opened, settle
 
 HERE = Caller()
 
@@ -118,6 +118,46 @@ def test_a_hook_that_spoils_a_file_turns_no_stored_memory_into_an_error(home, ch
     assert commits(home) == 1
     faulty = status(home, HERE)["vault"]["faulty"]
     assert [one["path"] for one in faulty] == [answer["path"]]
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize("by", ["hook", "hand"])
+def test_adding_words_again_whose_file_was_spoilt_names_file_line_and_remedy(home, by, noticed):
+    garbage = "---\nid: x\nid: y\n---\n"
+    hook = home.vault.path / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    if by == "hook":
+        hook.write_text(
+            f"#!/bin/sh\nfor f in $(git diff --cached --name-only); do printf -- '{garbage}' > $f; git add $f; done\n"
+        )
+        hook.chmod(0o755)
+    answer = add(home)
+    file = home.vault.path / answer["path"]
+    if by == "hand":
+        file.write_text(garbage)
+    hook.unlink(missing_ok=True)
+    if noticed:
+        reconcile_vault(home)
+        settle(home)
+    with pytest.raises(VaultFileInvalid) as refused:
+        add(home)
+    error = refused.value
+    assert answer["path"] in error.message and "Line 3" in error.message
+    assert f"line 3 of {answer['path']}" in error.next_step and "git rm" in error.next_step
+    assert (error.details["path"], error.details["line"]) == (answer["path"], 3)
+    assert file.read_text() == garbage
+    assert gateway.add(home, HERE, content="Unrelated.", type="fact", scope="global")["outcome"] == "added"
+    git("rm", "-q", "-f", answer["path"], cwd=home.vault.path)
+    assert add(home)["outcome"] == "added"
+
+
+def test_another_memory_in_the_place_of_a_new_one_is_named(home):
+    answer = add(home)
+    file = home.vault.path / answer["path"]
+    file.write_text(file.read_text().replace(answer["id"], "0" * 64))
+    reconcile_vault(home)
+    with pytest.raises(VaultError, match="holds another one"):
+        add(home)
 
 
 @pytest.mark.parametrize("point", ["vault.write", "pack.write"])
