@@ -87,6 +87,29 @@ class StoreConfig(Section):
     chunk_max: Annotated[int, Field(ge=1024, le=16 << 20)] = 65536
 
 
+class RetentionConfig(Section):
+    """What a collection (`memoryd gc`) leaves. What is current stays in any case, memories and artifacts with their
+    whole history."""
+
+    history_revisions: Annotated[int, Field(ge=0, le=1_000_000)] = 20
+    """Former states of each document of a corpus that stay whatever their age."""
+    history_days: Annotated[int, Field(ge=0, le=36_500)] = 90
+    """Former states stay this many days after they were replaced, however many they are."""
+    snapshots: Annotated[int, Field(ge=1, le=1_000_000)] = 30
+    """Snapshots of each label that stay whatever their age, the newest first."""
+    snapshot_days: Annotated[int, Field(ge=0, le=36_500)] = 90
+    """Snapshots stay this many days, however many they are."""
+    grace_hours: Annotated[int, Field(ge=1, le=87_600)] = 72
+    """What nothing needs any more lies this long before its bytes go."""
+
+
+class GcConfig(Section):
+    """Collections that the daemon makes by itself."""
+
+    every_hours: Annotated[int, Field(ge=0, le=87_600)] = 24
+    """0: never."""
+
+
 class LimitsConfig(Section):
     """What a single call may bring."""
 
@@ -103,6 +126,8 @@ class Config(Section):
     health: HealthConfig = HealthConfig()
     vault: VaultConfig = VaultConfig()
     store: StoreConfig = StoreConfig()
+    retention: RetentionConfig = RetentionConfig()
+    gc: GcConfig = GcConfig()
     limits: LimitsConfig = LimitsConfig()
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 

@@ -10,6 +10,8 @@
         AmbiguousAddress        ambiguous-address
         TokenInvalid            token-invalid
         HeldElsewhere           held-elsewhere
+        ContentForgotten        content-forgotten
+        PersonNeeded            person-needed
       NotFound                not-found
       ScopeError              scope-error
         ScopeUnknown            scope-unknown
@@ -27,6 +29,7 @@
         ContentDamaged          content-damaged
         PackDamaged             pack-damaged
         StorePoisoned           store-poisoned
+        ReachUnknown            reach-unknown
         DiskFull                disk-full
       VaultError              vault-error
         VaultNotARepository     vault-not-a-repository
@@ -131,6 +134,16 @@ class HeldElsewhere(InvalidInput):
     default_next_step = "Nothing was written: say it in other words, or give it a `key` of its own."
 
 
+class ContentForgotten(InvalidInput):
+    code = "content-forgotten"
+    default_next_step = "Leave it out. If it is to be stored again, a person says so with `--allow-forgotten`."
+
+
+class PersonNeeded(InvalidInput):
+    code = "person-needed"
+    default_next_step = "Run the command at a terminal: a person has to read the plan and type what it asks for."
+
+
 class NotFound(MemorydError):
     code = "not-found"
     default_next_step = "Search for it, or check the scope of the call."
@@ -212,6 +225,11 @@ class PackDamaged(StoreError):
 class StorePoisoned(StoreError):
     code = "store-poisoned"
     default_next_step = "Free disk space or repair the disk, then restart the daemon; nothing acknowledged is lost."
+
+
+class ReachUnknown(StoreError):
+    code = "reach-unknown"
+    default_next_step = "Run `memoryd check`, mend what it names (`memoryd repair`), then call again."
 
 
 class DiskFull(StoreError):

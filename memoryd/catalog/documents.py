@@ -132,6 +132,35 @@ class Documents:
             values += told
         tx.execute(f"UPDATE documents SET {sets} WHERE number = ?", (*values, number))
 
+    def bury(self, tx: sqlite3.Connection, seqs: Sequence[int]) -> None:
+        """Take these records back: they leave the history. A document whose newest record goes counts as gone."""
+        self._bury(tx, "seq IN (SELECT value FROM json_each(?))", (json.dumps(list(seqs)),))
+
+    def bury_content(self, tx: sqlite3.Connection, address: str, before: int) -> None:
+        """Take back every record of this content that is older than `before`.
+
+        What was derived from the content (title, type, why it could not be read) goes from documents that are gone.
+        """
+        for number in self._bury(tx, "address = ? AND seq < ?", (address, before)):
+            blank = "title = '', type = '', status = 'in_force', extractor = '', encoding = 'utf-8', problem = NULL"
+            tx.execute(f"UPDATE documents SET {blank} WHERE number = ? AND address IS NULL", (number,))
+
+    def _bury(self, tx: sqlite3.Connection, where: str, values: tuple[Any, ...]) -> list[int]:
+        """Numbers of the documents that lost records."""
+        found = tx.execute(f"SELECT document, seq FROM events WHERE {where}", values).fetchall()
+        tx.execute(f"DELETE FROM events WHERE {where}", values)
+        for number, seq in found:
+            tx.execute("UPDATE documents SET address = NULL WHERE number = ? AND seq = ?", (number, seq))
+        numbers = sorted({number for number, _seq in found})
+        for number in numbers:
+            first = "(SELECT coalesce(min(e.seq), documents.seq) FROM events e WHERE e.document = documents.number)"
+            tx.execute(f"UPDATE documents SET first_seq = {first} WHERE number = ?", (number,))
+        return numbers
+
+    def seen_after(self, address: str, seq: int) -> bool:
+        """Whether a record newer than `seq` saw this content."""
+        return self._db.row("SELECT 1 FROM events WHERE address = ? AND seq > ?", (address, seq)) is not None
+
     def get(self, document_id: str) -> DocumentRow | None:
         """The document of this id, gone or not."""
         return _one(self._db.row(f"{_SELECT} WHERE d.document_id = ?", (document_id,)))

@@ -114,4 +114,7 @@ def _wrong(one: Home, other: Home) -> Iterator[DocumentRow]:
 
 
 def _told(row: DocumentRow) -> tuple[object, ...]:
+    """What the records say of a document; what was derived from its content counts only while it is there."""
+    if row.address is None:
+        return row.scope, row.kind, row.tags, row.seq
     return row.scope, row.address, row.kind, row.type, row.status, row.tags, row.title, row.seq

@@ -136,7 +136,7 @@ class Run:
     def _start_background(self, group: anyio.abc.TaskGroup) -> None:
         jobs = self.toolbox.jobs()
         if jobs is not None:
-            self.desk = self.api.desk = JobDesk(*jobs)
+            self.desk = self.api.desk = self.toolbox.desk = JobDesk(*jobs)
         self.duties = self.toolbox.duties()
         group.start_soon(self._background)
 

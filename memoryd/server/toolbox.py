@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from memoryd.errors import BadCharacters, InvalidInput, MemorydError, NotFound, UnknownParameter
-from memoryd.server.lanes import Duty, JobBody, JobStore, Lanes
+from memoryd.server.lanes import Duty, JobBody, JobDesk, JobStore, Lanes
 
 _log = logging.getLogger(__name__)
 MAX_ITEMS = 100
@@ -156,6 +156,8 @@ class Toolbox:
 
     instructions = ""
     tools: tuple[Tool, ...] = ()
+    desk: JobDesk | None = None
+    """Takes the long work that a duty finds to be due; set before the duties run."""
 
     def open(self) -> None:
         """Open what the tools need (blocking; may take long). Raises MemorydError."""

@@ -11,7 +11,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from memoryd.operations import check, gateway, health, indexing, plans, reading, rebuild, reconcile, recover, scan
+from memoryd.operations import (
+    check,
+    collect,
+    gateway,
+    health,
+    indexing,
+    plans,
+    reading,
+    rebuild,
+    reconcile,
+    recover,
+    scan,
+)
 from memoryd.operations.home import Caller, Home, open_home
 from memoryd.records import MEMORY_TYPES
 from memoryd.runtime import RuntimePaths
@@ -20,6 +32,8 @@ from memoryd.server.toolbox import Asker, Run, Tool, Toolbox
 
 _log = logging.getLogger(__name__)
 SOCKETS = ("rpc.sock", "http.sock")
+COLLECT_SECONDS = 60.0
+"""How often the daemon looks whether a collection is due."""
 IDLE_SECONDS = 1.0
 """How long the indexing loop rests when nothing is left to do; a write wakes it at once."""
 
@@ -166,7 +180,13 @@ class MemoryToolbox(Toolbox):
             reconcile.reconcile_vault(home)
             return home.config.vault.poll_seconds
 
-        return (Duty("indexing", index, wake=home.work), Duty("vault", follow_vault))
+        def collect_in_time(_stop: Stop) -> float:
+            if collect.is_due(home) and self.desk is not None:
+                self.desk.submit("gc", {})
+            return COLLECT_SECONDS
+
+        duties = (Duty("indexing", index, wake=home.work), Duty("vault", follow_vault))
+        return (*duties, Duty("gc", collect_in_time)) if home.config.gc.every_hours else duties
 
     def jobs(self) -> tuple[Mapping[str, JobBody], JobStore]:
         """Long work by kind."""
@@ -189,7 +209,10 @@ class MemoryToolbox(Toolbox):
         def check_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
             return check.check(home, read_data=bool(args.get("read_data")), progress=progress, stop=stop)
 
-        return {"corpus-scan": scan_job, "rebuild": rebuild_job, "check": check_job}, home.jobs
+        def gc_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
+            return collect.gc(home, dry_run=bool(args.get("dry_run")), progress=progress, stop=stop)
+
+        return {"corpus-scan": scan_job, "rebuild": rebuild_job, "check": check_job, "gc": gc_job}, home.jobs
 
     def _bound(self, operation: Callable[..., dict[str, Any]]) -> Run:
         def run(asker: Asker, given: dict[str, Any]) -> dict[str, Any]:

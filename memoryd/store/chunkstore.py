@@ -20,26 +20,30 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.config import StoreConfig
-from memoryd.digest import PREFIX
 from memoryd.errors import (
     ContentDamaged,
     DiskFull,
     FormatDamaged,
     HomeError,
     PackDamaged,
+    ReachUnknown,
     StoreError,
 )
 from memoryd.files import Files
 from memoryd.records import Finding
 from memoryd.store import pack as packs
+from memoryd.store.bulk import Content, read_many
+from memoryd.store.census import Item, items_of
 from memoryd.store.chunker import Chunker, chunker_of, new_format
 from memoryd.store.chunkindex import PackRows, RecordFrame
+from memoryd.store.condemned import Condemned
 from memoryd.store.findings import REBUILD, findings
 from memoryd.store.format import parse_format
 from memoryd.store.group import WriteGroup
 from memoryd.store.keeper import IndexKeeper
 from memoryd.store.pack import PackWriter
 from memoryd.store.reader import Reader
+from memoryd.store.recent import Held
 from memoryd.store.reserve import SMALL_BYTES, Reserve
 from memoryd.store.rewrite import Rewrite
 from memoryd.store.seal import FULL, Sealer
@@ -84,6 +88,9 @@ class ChunkStore(Reader):
         self._lock = threading.RLock()
         self._group: WriteGroup | None = None
         self._encoder = ThreadPoolExecutor(ENCODER_THREADS, thread_name_prefix="memoryd-pack")
+        self.condemned = Condemned(shelf.packs.parent / "condemned", sealer.files)
+        """What nobody needs, by the last collection; whoever changes it holds the store lane."""
+        self._held = Held(self, self.condemned.revive)
         self._reserve = Reserve(shelf.packs.parent / "reserve")
         self._reserve.make()
         self._last_seq = keeper.ask(lambda index: index.last_seq())
@@ -138,7 +145,7 @@ class ChunkStore(Reader):
                 self._last_seq,
                 chunker=self._chunker,
                 shelf=self._shelf,
-                known=self,
+                known=self._held,
                 encoder=self._encoder,
                 seal=self._seal,
             )
@@ -153,6 +160,7 @@ class ChunkStore(Reader):
             if group is not self._group:
                 raise StoreError("Another write group was opened since.", next_step="Open a new group and add again.")
             self._keep(writer, rows, ())
+            self._held.note(rows)
 
     def _keep(self, writer: PackWriter, rows: PackRows, replaces: Sequence[bytes]) -> None:
         """Seal a pack and tell the index; once more out of the reserve where a small one meets a full disk."""
@@ -172,22 +180,71 @@ class ChunkStore(Reader):
     def _new_pack(self) -> bytes:
         return uuid.UUID(bytes=self._random(16), version=4).bytes
 
-    def rewrite(self, replaces: Sequence[bytes]) -> Rewrite:
+    def rewrite(self, replaces: Sequence[bytes], *, flags: int = 0) -> Rewrite:
         """Begin to replace these packs: what is to stay of them is put into the answer. Raises StorePoisoned.
 
+        `flags` are those of the new packs.
         The caller holds the store lane until the commit, after which the replaced packs are gone.
         """
         self._sealer.require()
+        self.sweep_replaced()
+        left = self._leftover() - set(replaces)  # nothing else may say so soon
         return Rewrite(
-            replaces, self._last_seq, new_pack=self._new_pack, encoder=self._encoder, seal=self._seal_replacement
+            [*replaces, *sorted(left)],
+            self._last_seq,
+            new_pack=self._new_pack,
+            encoder=self._encoder,
+            desk=self,
+            flags=flags,
         )
 
-    def _seal_replacement(self, writer: PackWriter, rows: PackRows, replaces: Sequence[bytes]) -> None:
+    def hold(self, writer: PackWriter, rows: PackRows) -> None:
+        """Write a pack of a rewrite that is no part of the store yet."""
+        pieces = writer.finish()
+        rows.size = writer.size
+        self._sealer.write(rows.pack, pieces)
+
+    def publish(self, held: Sequence[PackRows], writer: PackWriter, rows: PackRows, replaces: Sequence[bytes]) -> None:
+        """Make the packs of a rewrite part of the store, and the replaced ones none."""
         with self._lock:
+            for one in held:
+                self._sealer.place(one.pack)
+                self._apply(one)
             self._keep(writer, rows, replaces)
-            if replaces:
-                self.moved += 1
-                self._remove(replaces)
+            self.moved += 1
+            self._held.clear()
+            self._remove(replaces)
+
+    def drop(self, held: Sequence[PackRows]) -> None:
+        """Remove the packs of a rewrite that came to nothing."""
+        for one in held:
+            self._sealer.drop(one.pack)
+
+    def pack_size(self, pack: bytes) -> int:
+        """Bytes of a pack's file. Raises PackDamaged."""
+        with self._shelf.open(pack) as file:
+            return file.size
+
+    def is_intact(self, pack: bytes) -> bool:
+        """Whether every stored byte of a pack's frames matches its checksums; damage is told by `findings`."""
+        with self._shelf.open(pack) as file:
+            offsets = [entry.offset for entry in file.footer().entries]
+        return all(self._shelf.intact(pack, offset) for offset in offsets)
+
+    @contextlib.contextmanager
+    def wide_cache(self, size: int) -> Iterator[None]:
+        """Keep more unpacked frames for a while (bytes)."""
+        with self._shelf.wide_cache(size):
+            yield
+
+    def read_many(self, addresses: Sequence[bytes]) -> Iterator[Content]:
+        """(address, verified bytes or error) of contents, each once, in the order in which they lie."""
+        return read_many(self, self._shelf, addresses)
+
+    def is_arranged(self, pack: bytes) -> bool:
+        """Whether similar chunks lie side by side in a pack. Raises PackDamaged."""
+        with self._shelf.open(pack) as file:
+            return bool(packs.pack_flags(file.check_header()) & packs.PACK_ARRANGED)
 
     def _remove(self, replaced: Sequence[bytes]) -> None:
         """Take replaced packs away; one that stays because of an error is ignored, and removed at the next open."""
@@ -198,14 +255,34 @@ class ChunkStore(Reader):
     def sweep_replaced(self) -> int:
         """Remove the packs that a crash left behind after they were replaced; how many. The caller holds the lane."""
         with self._lock:
-            left = self._keeper.ask(lambda index: index.replaced())
-            there = [pack for pack in left if self._shelf.path(pack).exists()]
-            self._remove(there)
+            there = self._leftover()
+            self._remove(sorted(there))
             return len(there)
 
     def pack_ids(self) -> list[bytes]:
         """Ids of the packs that are read, sorted; replaced ones are left out."""
         return sorted(self._keeper.ask(lambda index: index.applied() - index.replaced()))
+
+    def in_force(self) -> tuple[list[bytes], set[bytes]]:
+        """(packs in force, replaced packs that still lie there), sorted. The folder and the index must tell the same.
+
+        Raises ReachUnknown where they do not: a pack is missing, or cannot be read at all.
+        """
+        with self._lock:  # between the rename of a new pack and its rows they differ for a moment
+            listed = set(self._shelf.listing()[0])
+            applied, replaced = self._keeper.ask(lambda index: (index.applied(), index.replaced()))
+        if odd := (listed - replaced) ^ (applied - replaced):
+            message = f"{len(odd)} pack(s) are missing or unreadable, first {min(odd).hex()}; nothing was removed."
+            raise ReachUnknown(message, pack=min(odd).hex())
+        return sorted(listed - replaced), listed & replaced
+
+    def _leftover(self) -> set[bytes]:
+        """Replaced packs that could not be removed."""
+        return {pack for pack in self._keeper.ask(lambda index: index.replaced()) if self._shelf.path(pack).exists()}
+
+    def items(self, pack: bytes) -> tuple[tuple[bytes, ...], list[Item]]:
+        """(packs that it replaces, its items), nothing passed over. Raises PackDamaged, FormatUnsupported."""
+        return items_of(self._shelf, pack)
 
     def survey(self, pack: bytes) -> PackRows:
         """What a pack holds, read from its own headers, tables, manifests and records. Raises PackDamaged."""
@@ -292,9 +369,10 @@ class ChunkStore(Reader):
         except sqlite3.Error as error:
             yield Finding("index-damaged", "store/index.db", f"The index cannot be read: {error}.", REBUILD)
 
-    def found_sound(self, addresses: set[bytes]) -> None:
-        """Contents (32-byte addresses) that a group stored, or found undamaged on disk."""
-        self.damaged.difference_update([PREFIX + address.hex() for address in addresses])
+    def rest(self) -> None:
+        """Nothing is to be written for now: give back what only a bulk of writes needs. The caller holds the lane."""
+        with self._lock:
+            self._held.clear()
 
     def rebuild_index(self) -> None:
         """Make the index anew from the packs; the caller holds the store lane. Raises StoreError, DiskFull."""

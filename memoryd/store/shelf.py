@@ -227,9 +227,23 @@ class Shelf:
                 return
             self._cached[key] = frame
             self._held += size
-            while self._held > self._cache_bytes:
-                _key, old = self._cached.popitem(last=False)
-                self._held -= len(old.raw) + len(old.table)
+            self._shrink()
+
+    def _shrink(self) -> None:
+        while self._held > self._cache_bytes:
+            _key, old = self._cached.popitem(last=False)
+            self._held -= len(old.raw) + len(old.table)
+
+    @contextmanager
+    def wide_cache(self, size: int) -> Iterator[None]:
+        """Keep up to `size` bytes of unpacked frames for a while."""
+        usual, self._cache_bytes = self._cache_bytes, size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._cache_bytes = usual
+                self._shrink()
 
     def intact(self, pack: bytes, offset: int) -> bool:
         """Whether every stored byte of the frame on disk matches its checksums.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +19,11 @@ from memoryd.operations.recover import recover
 
 
 @contextmanager
-def opened(root: Path, *, files: Files | None = None) -> Iterator[Home]:
+def opened(root: Path, *, files: Files | None = None, clock: Callable[[], float] = time.time) -> Iterator[Home]:
     """Open, recover and close a home, as one daemon's life."""
     lock = own_home(root, wait_seconds=10)
     try:
-        home = open_home(root, environment={}, files=files)
+        home = open_home(root, environment={}, files=files, clock=clock)
         try:
             recover(home)
             yield home

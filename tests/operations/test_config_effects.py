@@ -16,15 +16,20 @@ import pytest
 from memoryd.config import known_keys
 from memoryd.errors import ContentTooLarge, GitTimeout
 from memoryd.operations import gateway, reading
-from memoryd.operations.home import Caller
+from memoryd.operations.collect import COLLECTED, gc
+from memoryd.operations.home import Caller, timestamp
+from memoryd.operations.ingest import Seen, commit_snapshot, store_documents
 from memoryd.operations.scan import scan_corpora
+from memoryd.records import SnapshotRecord
 from memoryd.runtime import RuntimePaths
+from memoryd.server.lanes import JobDesk
 from memoryd.server.tools import MemoryToolbox
 from memoryd.store.format import parse_format
+from memoryd.store.merkle import build
 from tests.operations.conftest import configure, opened, settle
 
 HERE = Caller()
-SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "limits"}
+SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "retention", "gc", "limits"}
 
 
 def add(home, text, **other):
@@ -240,6 +245,70 @@ def test_store_chunk_sizes(root):
             group.add(hashlib.shake_128(b"x").digest(1 << 16))
             group.commit()
         assert home.store.stats().chunks > 16
+
+
+def left_of_history(root, days_between: float, **retention) -> tuple[int, int]:
+    """(states of one document, snapshots of one label) that a collection leaves of six, taken so many days apart."""
+    now = [1_800_000_000.0]
+    configure(root, retention=retention)
+    with opened(root, clock=lambda: now[0]) as home:
+        tree, nodes = build([])
+        for number in range(6):
+            store_documents(home, [Seen("docs", b"a.md", "global", "document", f"state {number}".encode())])
+            with home.store_lane:
+                group = home.store.group()
+                group.nodes(nodes)
+                commit_snapshot(home, group, SnapshotRecord("label", "docs", "global", tree.hex(), timestamp(home)))
+            now[0] += days_between * 86_400
+        gc(home)
+        (row,) = home.documents.current("docs")
+        return len(home.documents.history(row.document_id)), len(home.snapshots.all(None))
+
+
+@pytest.mark.parametrize(
+    ("retention", "left"),
+    [
+        ({"history_revisions": 0, "history_days": 0, "snapshots": 1, "snapshot_days": 0}, (1, 1)),
+        ({"history_revisions": 2, "history_days": 0, "snapshots": 4, "snapshot_days": 0}, (3, 4)),
+        ({"history_revisions": 0, "history_days": 15, "snapshots": 1, "snapshot_days": 35}, (2, 3)),
+        ({"history_revisions": 9, "history_days": 0, "snapshots": 9, "snapshot_days": 0}, (6, 6)),
+    ],
+)
+def test_retention(root, retention, left):
+    """retention.history_revisions, retention.history_days, retention.snapshots, retention.snapshot_days"""
+    assert left_of_history(root, 10, **retention) == left
+
+
+@pytest.mark.parametrize(("hours", "gone"), [(5, True), (50, False)])
+def test_retention_grace_hours(root, hours, gone):
+    """retention.grace_hours: what nothing needs lies that long before its bytes go."""
+    now = [1_800_000_000.0]
+    configure(root, retention={"history_revisions": 0, "history_days": 0, "grace_hours": hours})
+    with opened(root, clock=lambda: now[0]) as home:
+        for words in (b"first", b"second"):
+            store_documents(home, [Seen("docs", b"a.md", "global", "document", words)])
+        gc(home)
+        now[0] += 20 * 3600
+        assert gc(home)["dropped"]["contents"] == (1 if gone else 0)
+
+
+@pytest.mark.parametrize("hours", [0, 1])
+def test_gc_every_hours(root, hours):
+    """gc.every_hours: the daemon collects by itself, as a job; 0 never."""
+    configure(root, gc={"every_hours": hours})
+    with Toolbox(root) as box:
+        kinds, store = box.jobs()
+        desk = JobDesk(kinds, store)
+        box.desk = desk
+        duties = [duty for duty in box.duties() if duty.name == "gc"]
+        assert len(duties) == (1 if hours else 0)
+        if duties:
+            duties[0].body(lambda: False)
+            assert desk.open == 0, "the hour begins with the first start"
+            with box.home.catalog.write() as tx:
+                box.home.catalog.set_meta(tx, COLLECTED, str(time.time() - 3700))
+            duties[0].body(lambda: False)
+            assert [job["kind"] for job in desk.listed()] == ["gc"]
 
 
 def test_limits(root, tmp_path):
