@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 GLOBAL_SCOPE = "global"
 VAULT_SOURCE = "vault"
+ARTIFACT_SOURCE = "artifact"
 
 Kind = Literal["memory", "document", "code"]
 Status = Literal["in_force", "superseded", "archived"]

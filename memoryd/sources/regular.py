@@ -47,12 +47,18 @@ def read_regular(name: bytes, folder: int, *, limit: int | None = None) -> bytes
 
     Raises OSError: ELOOP for a link, ENXIO for a pipe, device or socket, EFBIG over `limit` bytes.
     """
+    with open_regular(name, folder) as fd:
+        return _read_all(fd, os.fstat(fd).st_size, limit)
+
+
+@contextmanager
+def open_regular(name: bytes, folder: int) -> Iterator[int]:
+    """The descriptor of a regular file in an open folder. Raises OSError as `read_regular` does."""
     _expect_regular(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     fd = os.open(name, _FILE, dir_fd=folder)
     try:
-        seen = os.fstat(fd)
-        _expect_regular(seen.st_mode)
-        return _read_all(fd, seen.st_size, limit)
+        _expect_regular(os.fstat(fd).st_mode)
+        yield fd
     finally:
         os.close(fd)
 

@@ -1,0 +1,284 @@
+"""How does a directory become a tree in the store, each file read once and none that has not changed?
+
+Directories are walked depth first with one of them open at a time, each reached from the root without following a
+link. What cannot be read is named, never silently left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memoryd.catalog.statcache import Fact, Folder, StatCache, device_of
+from memoryd.digest import PREFIX
+from memoryd.errors import ContentTooLarge
+from memoryd.operations.home import Home
+from memoryd.operations.treewriter import TreeWriter
+from memoryd.records import shown_path
+from memoryd.sources.regular import open_folder, reason_of
+from memoryd.sources.tree import fingerprint, is_executable, listed, open_steadily, read_link, read_steadily, same_file
+from memoryd.store.merkle import DIRECTORY, FILE, SYMLINK, TreeEntry, build
+
+STREAM_FROM = 32 << 20
+"""Larger files are cut while they are read, and never held whole."""
+RACY_NS = 20_000_000
+RACY_WHOLE_SECONDS_NS = 2_000_000_000
+NAMED_MOST = 100
+PROGRESS_EVERY = 500
+
+Stop = Callable[[], bool]
+Progress = Callable[[int, int, str], None]
+
+
+class Stopped(Exception):
+    """The walk was asked to end."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a walk met; paths are relative to its root."""
+
+    files: int = 0
+    size: int = 0
+    read_files: int = 0
+    reused_files: int = 0
+    directories: int = 0
+    unread: list[dict[str, str]] = field(default_factory=list)
+    unread_count: int = 0
+    skipped: list[dict[str, str]] = field(default_factory=list)
+    unsteady: list[str] = field(default_factory=list)
+
+    def not_read(self, path: bytes, reason: str) -> None:
+        """Something that belongs into the tree could not be read."""
+        self.unread_count += 1
+        if len(self.unread) < NAMED_MOST:
+            self.unread.append({"path": shown_path(path) or ".", "reason": reason})
+
+    def skip(self, path: bytes, reason: str) -> None:
+        """Something that no tree can hold, or that is memoryd's own."""
+        if len(self.skipped) < NAMED_MOST:
+            self.skipped.append({"path": shown_path(path), "reason": reason})
+
+
+@dataclass(slots=True)
+class _Level:
+    """A directory under way: `facts` of what was dealt with, in name order but for directories, which come last."""
+
+    parts: tuple[bytes, ...]
+    device: int
+    began: int
+    known: Folder | None
+    folders: list[bytes] = field(default_factory=list)
+    facts: dict[bytes, Fact] = field(default_factory=dict)
+    racy: set[bytes] = field(default_factory=set)
+    changed: bool = False
+
+
+class TreeWalk:
+    """One walk over one directory."""
+
+    def __init__(
+        self,
+        home: Home,
+        root: Path,
+        writer: TreeWriter,
+        *,
+        cache: StatCache | None,
+        full: bool = False,
+        forgotten: frozenset[bytes] = frozenset(),
+        progress: Progress = lambda _done, _total, _note: None,
+        stop: Stop = lambda: False,
+    ) -> None:
+        """`full`: read every file, whatever the cache says; contents in `forgotten` (32 bytes) are left out."""
+        self._home = home
+        self._root = root
+        self._place = os.fsencode(root)
+        self._writer = writer
+        self._cache = cache
+        self._epoch = writer.epoch
+        self._full = full
+        self._forgotten = forgotten
+        self._progress = progress
+        self._stop = stop
+        self._own = {os.path.realpath(os.fsencode(folder)) for folder in home.reserved}
+        self.seen = Seen()
+
+    def take(self) -> bytes:
+        """The root address of the tree. Raises Stopped, OSError where the root itself cannot be read, StoreError."""
+        stack = [self._enter(())]
+        while True:
+            level = stack[-1]
+            if level.folders:
+                name = level.folders.pop()
+                self._descend(stack, (*level.parts, name))
+                continue
+            address = self._leave(level)
+            stack.pop()
+            if not stack:
+                return address
+            stack[-1].facts[level.parts[-1]] = (0, 0, 0, 0, stat.S_IFDIR, address)
+
+    def _descend(self, stack: list[_Level], parts: tuple[bytes, ...]) -> None:
+        path = b"/".join(parts)
+        if self._path(parts) in self._own:
+            self.seen.skip(path, "memoryd's own")
+            stack[-1].changed = True
+            return
+        try:
+            stack.append(self._enter(parts))
+        except OSError as error:
+            stack[-1].changed = True
+            if reason_of(error) != "gone":
+                self.seen.not_read(path, error.strerror or "it cannot be read")
+
+    def _enter(self, parts: tuple[bytes, ...]) -> _Level:
+        """Read a directory and everything in it but its directories. Raises Stopped, OSError, StoreError."""
+        began = time.time_ns()
+        with open_folder(self._root, parts) as folder:
+            device = device_of(os.fstat(folder).st_dev)
+            level = _Level(parts, device, began, self._known(parts, device))
+            found = listed(folder)
+            reusable = self._reusable(level, found)
+            for name, about in found:
+                if stat.S_ISDIR(about.st_mode):
+                    level.folders.append(name)
+                else:
+                    self._leaf(level, folder, name, about, reusable)
+        level.folders.reverse()
+        self.seen.directories += 1
+        return level
+
+    def _known(self, parts: tuple[bytes, ...], device: int) -> Folder | None:
+        if self._cache is None or self._full:
+            return None
+        return self._cache.folder(self._path(parts), device)
+
+    def _path(self, parts: Sequence[bytes]) -> bytes:
+        return b"/".join((self._place.rstrip(b"/"), *parts))
+
+    def _reusable(self, level: _Level, found: list[tuple[bytes, os.stat_result]]) -> dict[bytes, Fact]:
+        """What the cache knows of this directory and that still holds."""
+        if level.known is None:
+            return {}
+        known = level.known.facts
+        same = {name: known[name] for name, about in found if name in known and known[name][:5] == fingerprint(about)}
+        damaged = self._home.store.damaged
+        if damaged:
+            same = {name: fact for name, fact in same.items() if PREFIX + fact[5].hex() not in damaged}
+        if level.known.epoch != self._epoch:
+            held = self._home.store.held([fact[5] for fact in same.values()])
+            same = {name: fact for name, fact in same.items() if fact[5] in held}
+        return same
+
+    def _leaf(
+        self, level: _Level, folder: int, name: bytes, about: os.stat_result, reusable: dict[bytes, Fact]
+    ) -> None:
+        fact = reusable.get(name)
+        if fact is not None:
+            self.seen.reused_files += 1
+        elif stat.S_ISREG(about.st_mode) or stat.S_ISLNK(about.st_mode):
+            level.changed = True
+            fact = self._read(level, folder, name, about)
+        else:
+            level.changed = True
+            self.seen.skip(b"/".join((*level.parts, name)), "no regular file, directory or link")
+        if fact is None:
+            return
+        if self._forgotten and fact[5] in self._forgotten:
+            level.changed = True
+            self.seen.not_read(b"/".join((*level.parts, name)), "this content was erased with `memoryd forget`")
+            return
+        level.facts[name] = fact
+        self.seen.files += 1
+        self.seen.size += fact[0]
+        if self.seen.files % PROGRESS_EVERY == 0:
+            self._progress(self.seen.files, 0, shown_path(b"/".join(level.parts)))
+            if self._stop():
+                raise Stopped
+
+    def _read(self, level: _Level, folder: int, name: bytes, about: os.stat_result) -> Fact | None:
+        """Store one file or link; None where that cannot be."""
+        path = b"/".join((*level.parts, name))
+        try:
+            if stat.S_ISLNK(about.st_mode):
+                target = read_link(name, folder)
+                fact, steady = self._stored(target, about), len(target) == about.st_size
+            elif about.st_size > STREAM_FROM:
+                fact, steady = self._streamed(name, folder)
+            else:
+                data, after, steady = read_steadily(name, folder)
+                fact = self._stored(data, after)
+        except OSError as error:
+            if reason_of(error) != "gone":
+                self.seen.not_read(path, error.strerror or "it cannot be read")
+            return None
+        except ContentTooLarge as error:
+            self.seen.not_read(path, error.message)
+            return None
+        self.seen.read_files += 1
+        if not steady and len(self.seen.unsteady) < NAMED_MOST:
+            self.seen.unsteady.append(shown_path(path))
+        if not steady or is_racy(fact, level.began):
+            level.racy.add(name)
+        return fact
+
+    def _stored(self, data: bytes, about: os.stat_result) -> Fact:
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._forgotten:
+            self._writer.content(digest, data)
+        _size, mtime, ctime, inode, mode = fingerprint(about)
+        return len(data), mtime, ctime, inode, mode, digest
+
+    def _streamed(self, name: bytes, folder: int) -> tuple[Fact, bool]:
+        def read(amount: int) -> bytes:
+            if self._stop():
+                raise Stopped
+            return os.read(fd, amount)
+
+        with open_steadily(name, folder) as (fd, before):
+            digest, size = self._writer.stream(read)
+            after = os.fstat(fd)
+        expected, mtime, ctime, inode, mode = fingerprint(after)
+        steady = same_file(before, after) and size == expected
+        return (size, mtime, ctime, inode, mode, digest), steady
+
+    def _leave(self, level: _Level) -> bytes:
+        """The address of a directory whose entries are all there."""
+        known = level.known
+        current = known is not None and known.epoch == self._epoch and not level.changed
+        if known is not None and current and known.root and known.facts == level.facts:
+            return known.root
+        found = [_entry(name, fact) for name, fact in level.facts.items()]
+        root, nodes = build(found)
+        self._writer.nodes(nodes)
+        if self._cache is not None:
+            kept = {name: fact for name, fact in level.facts.items() if name not in level.racy}
+            self._writer.remember(
+                Folder(self._path(level.parts), level.device, kept, b"" if level.racy else root, self._epoch)
+            )
+        return root
+
+
+def is_racy(fact: Fact, began: int) -> bool:
+    """Whether a file changed so shortly before it was read that a later change might leave the same times.
+
+    Where a time is a whole second, the file system may know no finer ones.
+    """
+    for when in (fact[1], fact[2]):
+        slack = RACY_NS if when % 1_000_000_000 else RACY_WHOLE_SECONDS_NS
+        if when >= began - slack:
+            return True
+    return False
+
+
+def _entry(name: bytes, fact: Fact) -> TreeEntry:
+    mode = fact[4]
+    if stat.S_ISDIR(mode):
+        return TreeEntry(name, DIRECTORY, False, 0, fact[5])
+    kind = SYMLINK if stat.S_ISLNK(mode) else FILE
+    return TreeEntry(name, kind, is_executable(mode), fact[0], fact[5])
