@@ -57,7 +57,7 @@ def _catalog(home: Home, read_data: bool, stop: Callable[[], bool]) -> Iterator[
     waiting = home.store.last_seq() - ingest.applied(home)
     if waiting > 0:
         message = f"{waiting} records of the packs are not in the catalog."
-        yield Finding("catalog-behind", "catalog.db", message, "Restart memoryd, or run `memoryd rebuild`.")
+        yield Finding("catalog-behind", "catalog.db", message, "It follows by itself once the disk has room.")
     for source in home.documents.sources():
         for row in home.documents.current(source):
             if row.address is not None and home.store.size(row.address) is None:

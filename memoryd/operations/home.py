@@ -36,12 +36,14 @@ from memoryd.sources.git import Git
 from memoryd.sources.projects import ProjectFinder
 from memoryd.sources.vault import Vault
 from memoryd.store.chunkstore import ChunkStore
-from memoryd.store.reserve import room_to_open
+from memoryd.store.reserve import Reserve, room_to_open
 
 MARKS = {"FORMAT", "config.json", "catalog.db", "state.db", "store"}
 """One of these makes a folder a home."""
 BEGUN = {"daemon.lock", "start.lock", "run", "log", "seal.key", "vault", "indexes", "thresholds.json", "synonyms.txt"}
 """What may lie in a home that was never opened: left by the launcher, or put there by its person."""
+
+RECALLS_WAITING = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Home:
     memories: Memories
     passages: Passages
     jobs: Jobs
+    opening: Reserve
+    """Space that the next start can count on, however full the disk is."""
     snapshots: Snapshots
     generation: Generation | None = None
     vault_lane: threading.Lock = field(default_factory=threading.Lock)
@@ -92,7 +96,7 @@ class Home:
     notices: dict[str, str] = field(default_factory=dict)
     """What a person should know and no call reports (by topic): a view set aside, a root that could not be read."""
     vault_seen: dict[bytes, object] = field(default_factory=dict)
-    recalled: deque[str] = field(default_factory=deque)
+    recalled: deque[str] = field(default_factory=lambda: deque(maxlen=RECALLS_WAITING))
     """Facts that searches handed out and that still wait to be counted; counting never delays an answer."""
     catalog_inode: int | None = None
     """Inode of the open catalog.db, to notice that somebody removed it (a new reader would make an empty one)."""
@@ -121,14 +125,18 @@ class Home:
         return self.root, self.vault.path
 
     def count_recalls(self) -> None:
-        """Write the waiting recall counts down."""
+        """Write the waiting recall counts down; where state.db takes none (a full disk), they wait on."""
         facts = [self.recalled.popleft() for _ in range(len(self.recalled))]
-        if facts:
-            self.state.recalls.bump(facts, self.clock())
+        try:
+            if facts:
+                self.state.recalls.bump(facts, self.clock())
+        except StoreError:
+            self.recalled.extend(facts)
 
     def close(self) -> None:
         """Close everything in reverse order of opening; safe to call once, whatever failed before."""
         with ExitStack() as parts:  # each is closed, last first, even where another one fails
+            parts.callback(self.opening.hold)
             for part in (self.store, self.catalog, self.state, self.cache):
                 parts.callback(part.close)
             if self.generation is not None:
@@ -192,8 +200,8 @@ def open_home(
         passages=Passages(catalog),
         jobs=Jobs(catalog),
         snapshots=Snapshots(catalog),
+        opening=opening,
     )
-    opening.make()
     home.catalog_inode = inode_of(root / "catalog.db")
     if catalog.recreated:
         home.notices["catalog"] = "catalog.db was damaged: it was set aside and is being rebuilt from the packs."

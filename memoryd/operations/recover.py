@@ -30,6 +30,7 @@ def recover(home: Home) -> dict[str, Any]:
     intents = settle_intents(home)
     vault = _room_permitting(home, lambda: reconcile_vault(home))
     open_generation(home)
+    home.opening.hold()
     return {"replayed": replayed, "intents": intents, "vault": vault}
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 RESERVE_BYTES = 4 << 20
 SMALL_BYTES = RESERVE_BYTES // 4
 """A write up to this many bytes may have the reserve; more would use up what the next small ones need."""
-
 OPENING_BYTES = 1 << 20
 """What databases and indexes need to be opened and read: SQLite's shared memory above all, a few marks."""
+BLOCK = 4096
 
 
 class Reserve:
@@ -42,12 +42,24 @@ class Reserve:
         about = os.statvfs(self._path.parent)
         if about.f_bavail * about.f_frsize < 2 * self._size:
             return False
+        self._fill(self._size)
+        return True
+
+    def _fill(self, size: int) -> None:
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.posix_fallocate(fd, 0, self._size)
+            os.posix_fallocate(fd, 0, size)
         finally:
             os.close(fd)
-        return True
+
+    def hold(self) -> None:
+        """Hold back what there is, up to the size, even where nothing is left for others then."""
+        with contextlib.suppress(OSError):
+            held = self._path.stat().st_blocks * 512 if self._path.exists() else 0
+            about = os.statvfs(self._path.parent)
+            size = min(self._size, held + about.f_bavail * about.f_frsize) // BLOCK * BLOCK
+            if size > held:
+                self._fill(size)
 
     def release(self) -> bool:
         """Give the space back; False where none was held."""
@@ -61,7 +73,7 @@ class Reserve:
 def room_to_open(store: Path) -> Reserve:
     """Make sure of the room that a start needs, from what is held back where the disk is full.
 
-    Returns the reserve of starts, to be made again once everything is open.
+    Returns the reserve of starts, to be held again once everything is open, and once more when all is closed.
     """
     opening = Reserve(store / "reserve-open", OPENING_BYTES)
     for reserve in (opening, Reserve(store / "reserve")):

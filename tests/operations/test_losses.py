@@ -162,12 +162,15 @@ def test_a_home_on_a_full_disk_opens_and_reads_and_takes_writes_again_later(smal
         with pytest.raises(DiskFull):
             gateway.add(home, nobody, content="No room for this.", type="note", scope="global")
         assert home.state.intents.all() == []
-        for name in ("first", "second", "third"):
+    fill_up(small_disk, "fourth")  # also what was given back by closing
+    with opened(root) as home:
+        assert found(home, nobody) == set(ids)
+        for name in ("first", "second", "third", "fourth"):
             (small_disk / name).unlink()
         assert gateway.add(home, nobody, content="Room again.", type="note", scope="global")["outcome"] == "added"
         reconcile_vault(home)
         settle(home)
-        assert check(home)["clean"]
+        assert check(home)["findings"] == []
 
 
 def test_a_start_goes_on_where_the_disk_has_no_room_for_what_is_new(root, nobody, monkeypatch):
