@@ -82,7 +82,7 @@ def _weigh(pack: bytes, items: Iterable[Item], live: Live, seqs: Set[int], found
             found.missing.discard(item.digest)
         for key in keys_of(item):
             if key not in live:
-                share.dead[key] = 0 if key[:1] == WHOLE else max(1, item.length)
+                share.dead[key] = max(1, item.length)
             elif key[:1] == CHUNK:
                 found.live_chunks += 1
                 found.live_bytes += item.length
@@ -173,7 +173,7 @@ class Sweep:
 
     def left(self, pack: bytes) -> int:
         """Raw bytes of a pack that stay."""
-        return self.shares[pack].total - _gone(self.shares[pack], self.drop)
+        return max(0, self.shares[pack].total - _gone(self.shares[pack], self.drop))
 
     def run(self, step: list[bytes], spared: Live, *, alone: bool = False) -> bool:
         """Write the packs of a step again; False where nothing was left to do. The caller holds the store lane.
@@ -230,9 +230,13 @@ class Sweep:
 
 
 def _gone(share: Share, drop: Set[bytes]) -> int:
-    return sum(size for key, size in share.dead.items() if key in drop) + sum(share.seqs.values())
+    """Bytes that go; that a chunk is no content of its own any more frees none."""
+    items = sum(size for key, size in share.dead.items() if key in drop and key[:1] != WHOLE)
+    return items + sum(share.seqs.values())
 
 
 def _worth(share: Share, drop: Set[bytes], floor: float) -> bool:
-    any_gone = bool(share.seqs) or any(key in drop for key in share.dead)
-    return any_gone and _gone(share, drop) >= floor * share.total
+    """A chunk that stays, but not as a content, counts as much as one that goes: nobody is to find the content."""
+    going = [key for key in share.dead if key in drop]
+    pieces = sum(share.dead[key] for key in going if key[:1] == WHOLE and CHUNK + key[1:] not in share.dead)
+    return bool(going or share.seqs) and _gone(share, drop) + pieces >= floor * share.total
