@@ -144,14 +144,21 @@ class TreeWalk:
             level = _Level(parts, device, began, self._known(parts, device))
             found = listed(folder)
             reusable = self._reusable(level, found)
-            for name, about in found:
-                if stat.S_ISDIR(about.st_mode):
-                    level.folders.append(name)
-                else:
-                    self._leaf(level, folder, name, about, reusable)
-        level.folders.reverse()
+            level.folders = [name for name, about in reversed(found) if stat.S_ISDIR(about.st_mode)]
+            if self._forgotten or len(reusable) + len(level.folders) < len(found):
+                for name, about in found:
+                    if not stat.S_ISDIR(about.st_mode):
+                        self._leaf(level, folder, name, about, reusable)
+            else:
+                self._as_it_was(level, reusable)
         self.seen.directories += 1
         return level
+
+    def _as_it_was(self, level: _Level, facts: dict[bytes, Fact]) -> None:
+        """Nothing in this directory but its directories may have changed."""
+        level.facts = facts
+        self.seen.reused_files += len(facts)
+        self._count(level, len(facts), sum(fact[0] for fact in facts.values()))
 
     def _known(self, parts: tuple[bytes, ...], device: int) -> Folder | None:
         if self._cache is None or self._full:
@@ -194,9 +201,14 @@ class TreeWalk:
             self.seen.not_read(b"/".join((*level.parts, name)), "this content was erased with `memoryd forget`")
             return
         level.facts[name] = fact
-        self.seen.files += 1
-        self.seen.size += fact[0]
-        if self.seen.files % PROGRESS_EVERY == 0:
+        self._count(level, 1, fact[0])
+
+    def _count(self, level: _Level, files: int, size: int) -> None:
+        """Note what was met, and look now and then whether to go on. Raises Stopped."""
+        before = self.seen.files // PROGRESS_EVERY
+        self.seen.files += files
+        self.seen.size += size
+        if self.seen.files // PROGRESS_EVERY > before:
             self._progress(self.seen.files, 0, shown_path(b"/".join(level.parts)))
             if self._stop():
                 raise Stopped

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from memoryd.sources.regular import open_regular
 
@@ -21,8 +21,10 @@ def listed(folder: int) -> list[tuple[bytes, os.stat_result]]:
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):  # it went meanwhile
+            try:
                 found.append((os.fsencode(entry.name), entry.stat(follow_symlinks=False)))
+            except FileNotFoundError:
+                continue  # it went meanwhile
     found.sort(key=lambda one: one[0])
     return found
 
