@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from memoryd.cli_care import check, config, doctor, evaluate, rebuild, skill
+from memoryd.cli_care import check, config, doctor, evaluate, optimize, rebuild, skill
 from memoryd.cli_corpora import corpus, job
 from memoryd.cli_words import spoken
 from memoryd.client import ToldError
@@ -245,5 +245,5 @@ def _show_change(data: Mapping[str, Any]) -> None:
     click.echo(spoken(data["next"]))
 
 
-for _command in (corpus, job, evaluate, doctor, config, skill, rebuild, check):
+for _command in (corpus, job, evaluate, doctor, config, skill, rebuild, check, optimize):
     main.add_command(_command)

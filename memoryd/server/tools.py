@@ -17,6 +17,7 @@ from memoryd.operations import (
     gateway,
     health,
     indexing,
+    optimize,
     plans,
     reading,
     rebuild,
@@ -212,7 +213,11 @@ class MemoryToolbox(Toolbox):
         def gc_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
             return collect.gc(home, dry_run=bool(args.get("dry_run")), progress=progress, stop=stop)
 
-        return {"corpus-scan": scan_job, "rebuild": rebuild_job, "check": check_job, "gc": gc_job}, home.jobs
+        def optimize_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
+            return optimize.optimize(home, everything=bool(args.get("everything")), progress=progress, stop=stop)
+
+        bodies = {"corpus-scan": scan_job, "rebuild": rebuild_job, "check": check_job, "gc": gc_job}
+        return {**bodies, "optimize": optimize_job}, home.jobs
 
     def _bound(self, operation: Callable[..., dict[str, Any]]) -> Run:
         def run(asker: Asker, given: dict[str, Any]) -> dict[str, Any]:
