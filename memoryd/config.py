@@ -16,8 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from memoryd.digest import sha256_hex
 from memoryd.errors import ConfigError, ConfigKeyUnknown
+from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE
 
 CONFIG_VARIABLE = "MEMORYD_CONFIG"
+RESERVED_LABELS = frozenset({VAULT_SOURCE, ARTIFACT_SOURCE})
+"""Sources that are no corpora."""
 SCOPE_PATTERN = r"^(global|p-[a-z0-9-]+-[0-9a-f]{8})$"
 
 
@@ -45,8 +48,8 @@ class CorpusConfig(Section):
     @field_validator("label")
     @classmethod
     def _not_reserved(cls, value: str) -> str:
-        if value.lower() == "vault":
-            raise ValueError("the label `vault` is reserved for memories")
+        if value.lower() in RESERVED_LABELS:
+            raise ValueError("the labels `vault` and `artifact` are reserved for memories and artifacts")
         return value
 
 

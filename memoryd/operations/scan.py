@@ -20,7 +20,7 @@ from memoryd.operations.fresh import differs
 from memoryd.operations.home import Home
 from memoryd.operations.indexing import pending, verify
 from memoryd.operations.ingest import Seen, applied, store_documents
-from memoryd.records import VAULT_SOURCE, Finding, shown_path
+from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Finding, shown_path
 from memoryd.sources import corpora
 
 Progress = Callable[[int, int, str], None]
@@ -81,7 +81,7 @@ def _went_well(report: dict[str, Any]) -> bool:
 
 def orphaned(home: Home) -> list[dict[str, Any]]:
     """Sources whose documents are still searchable although config.json names them no longer."""
-    known = {VAULT_SOURCE, *(corpus.label for corpus in home.config.corpora)}
+    known = {VAULT_SOURCE, ARTIFACT_SOURCE, *(corpus.label for corpus in home.config.corpora)}
     counts = home.documents.counts()["source"]
     return [
         {"label": label, "documents": counts[label], "next_step": f"memoryd corpus scan --drop {label}"}

@@ -54,6 +54,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_name(text, key, nearest):
         '{"search": {"model_wait_ms": "10"}}',
         '{"health": {"listen": "0.0.0.0:80"}}',
         '{"corpora": [{"label": "vault", "path": "/x"}]}',
+        '{"corpora": [{"label": "artifact", "path": "/x"}]}',
         '{"corpora": [{"label": "a/b", "path": "/x"}]}',
         '{"corpora": [{"label": "a"}]}',
         "\xff",
