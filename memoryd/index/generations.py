@@ -7,10 +7,9 @@ than that some documents are indexed twice.
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -192,7 +191,8 @@ class Generations:
             write_watermark(path, Watermark(), self._files)
             write_manifest(path, identity, self._files)
         except (IndexProblem, DiskFull, OSError):
-            shutil.rmtree(path, ignore_errors=True)  # nothing of a set that could not be made stays behind
+            with suppress(OSError):  # nothing of a set that could not be made stays behind
+                self._files.discard_tree(path, owner=OWNER)
             raise
         made = self._opened(Generation(path, identity, Watermark(), self._files))
         for problem in made.problems.values():
@@ -220,8 +220,7 @@ class Generations:
         kept |= {one.path.name for one in self._open}
         gone = sorted(number for number in self._numbers() if f"gen-{number}" not in kept)
         for number in gone:
-            self._files.fault(f"{OWNER}.collect")
-            shutil.rmtree(self.root / f"gen-{number}")
+            self._files.discard_tree(self.root / f"gen-{number}", owner=OWNER)
         return gone
 
     def _opened(self, generation: Generation) -> Generation:

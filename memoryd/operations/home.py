@@ -165,7 +165,7 @@ def open_home(
     vault_path = loaded.vault_folder(root)
     corpora.validate(config.corpora, base=loaded.path.parent, reserved=[root, vault_path])
     make_directories(root, files)
-    opening = room_to_open(root / "store")
+    opening = room_to_open(root / "store", files)
     store = ChunkStore.open(root, files=files, sizes=config.store, clock=clock)
     git = Git(vault_path, timeout=config.vault.git_timeout_seconds, files=files)
     vault = Vault(vault_path, git, files)

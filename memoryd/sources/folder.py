@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,7 +123,8 @@ class Folder:
             mode = stat.S_IMODE(place.lstat().st_mode) if place.exists() else 0o600
             self._files.replace(place, data, owner=OWNER, mode=mode)
         except OSError as error:
-            leftover(place).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.sweep(path)
             self.drop_empty(made)
             raise explained(error, place) from error
         return made
@@ -144,7 +146,7 @@ class Folder:
 
     def sweep(self, path: bytes) -> None:
         """Remove what an interrupted `put` may have left beside the file."""
-        leftover(self.locate(path)).unlink(missing_ok=True)
+        self._files.discard(leftover(self.locate(path)), owner=OWNER)
 
     def drop_empty(self, made: list[Path]) -> None:
         """Remove directories that `put` made, innermost first, as far as they are empty."""
@@ -184,7 +186,8 @@ class Keeper:
 
     def drop(self, path: bytes, sha256: str) -> None:
         """Forget it."""
-        self._place(path, sha256).unlink(missing_ok=True)
+        with suppress(OSError):  # it is in nobody's way
+            self._files.discard(self._place(path, sha256), owner=OWNER)
 
     def _place(self, path: bytes, sha256: str) -> Path:
         return self._home / sha256_hex(path + b"\0" + sha256.encode())[:32]

@@ -91,7 +91,7 @@ class ChunkStore(Reader):
         self.condemned = Condemned(shelf.packs.parent / "condemned", sealer.files)
         """What nobody needs, by the last collection; whoever changes it holds the store lane."""
         self._held = Held(self, self.condemned.revive)
-        self._reserve = Reserve(shelf.packs.parent / "reserve")
+        self._reserve = Reserve(shelf.packs.parent / "reserve", sealer.files)
         self._reserve.make()
         self._last_seq = keeper.ask(lambda index: index.last_seq())
 
@@ -115,8 +115,8 @@ class ChunkStore(Reader):
                 files.mkdir(folder, owner="format")
             chunker = _open_format(home / "FORMAT", shelf, files, sizes)
             for torn in shelf.tmp.iterdir():
-                torn.unlink()
-            keeper = IndexKeeper(shelf, clock, random)
+                files.discard(torn, owner="pack")
+            keeper = IndexKeeper(shelf, files, clock, random)
             store = cls(shelf, chunker, Sealer(files, shelf), keeper, random)
             store.sweep_replaced()
             return store

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from memoryd.errors import DiskFull, PackDamaged, StoreError
+from memoryd.files import Files
 from memoryd.store.chunkindex import ChunkIndex, PackRows
 from memoryd.store.shelf import Shelf
 from memoryd.store.survey import rows_of
@@ -19,9 +20,10 @@ _REPAIRABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CAN
 class IndexKeeper:
     """Holds the open index of a store. A damaged one is moved to `quarantine/` and refilled from the packs."""
 
-    def __init__(self, shelf: Shelf, clock: Callable[[], float], random: Callable[[int], bytes]) -> None:
+    def __init__(self, shelf: Shelf, files: Files, clock: Callable[[], float], random: Callable[[int], bytes]) -> None:
         """Open the index and apply the packs that it lacks. Raises StoreError, DiskFull, OSError."""
         self._shelf = shelf
+        self._files = files
         self._clock = clock
         self._random = random
         self._lock = threading.RLock()
@@ -95,7 +97,7 @@ class IndexKeeper:
         for suffix in ("", "-wal", "-shm"):
             part = self._shelf.packs.parent / f"index.db{suffix}"
             if part.exists():
-                part.rename(self._shelf.quarantine / f"index-{stamp}.db{suffix}")
+                self._files.rename(part, self._shelf.quarantine / f"index-{stamp}.db{suffix}", owner="index")
 
     def _listed(self) -> list[bytes]:
         return self._shelf.listing()[0]

@@ -11,19 +11,23 @@ import contextlib
 import os
 from pathlib import Path
 
+from memoryd.files import Files
+
 RESERVE_BYTES = 4 << 20
 SMALL_BYTES = RESERVE_BYTES // 4
 """A write up to this many bytes may have the reserve; more would use up what the next small ones need."""
 OPENING_BYTES = 1 << 20
 """What databases and indexes need to be opened and read: SQLite's shared memory above all, a few marks."""
 BLOCK = 4096
+OWNER = "reserve"
 
 
 class Reserve:
     """The held-back space of one store."""
 
-    def __init__(self, path: Path, size: int = RESERVE_BYTES) -> None:
+    def __init__(self, path: Path, files: Files, size: int = RESERVE_BYTES) -> None:
         self._path = path
+        self._files = files
         self._size = size
         self._held = False
 
@@ -46,11 +50,7 @@ class Reserve:
         return True
 
     def _fill(self, size: int) -> None:
-        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.posix_fallocate(fd, 0, size)
-        finally:
-            os.close(fd)
+        self._files.hold_room(self._path, size, owner=OWNER)
 
     def hold(self) -> None:
         """Hold back what there is, up to the size, even where nothing is left for others then."""
@@ -65,18 +65,19 @@ class Reserve:
         """Give the space back; False where none was held."""
         self._held = False
         with contextlib.suppress(OSError):
-            self._path.unlink()
-            return True
+            held = self._path.exists()
+            self._files.discard(self._path, owner=OWNER)
+            return held
         return False
 
 
-def room_to_open(store: Path) -> Reserve:
+def room_to_open(store: Path, files: Files) -> Reserve:
     """Make sure of the room that a start needs, from what is held back where the disk is full.
 
     Returns the reserve of starts, to be held again once everything is open, and once more when all is closed.
     """
-    opening = Reserve(store / "reserve-open", OPENING_BYTES)
-    for reserve in (opening, Reserve(store / "reserve")):
+    opening = Reserve(store / "reserve-open", files, OPENING_BYTES)
+    for reserve in (opening, Reserve(store / "reserve", files)):
         with contextlib.suppress(FileNotFoundError):
             about = os.statvfs(store)
             if about.f_bavail * about.f_frsize < OPENING_BYTES:

@@ -63,7 +63,7 @@ class Sealer:
     def drop(self, pack: bytes) -> None:
         """Remove what `write` wrote; what stays is removed at the next open."""
         with contextlib.suppress(OSError):
-            self._temporary(pack).unlink(missing_ok=True)
+            self.files.discard(self._temporary(pack), owner=OWNER)
 
     def _temporary(self, pack: bytes) -> Path:
         return self._shelf.tmp / self._shelf.path(pack).name

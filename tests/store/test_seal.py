@@ -130,7 +130,7 @@ def test_a_small_write_takes_the_reserve_on_a_full_disk(started, failing, opened
 
 def test_no_space_is_held_back_where_little_is_left(tmp_path):
     free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
-    reserve = Reserve(tmp_path / "reserve", size=free)
+    reserve = Reserve(tmp_path / "reserve", Files(), size=free)
     assert not reserve.make()
     assert not reserve.release()
     assert list(tmp_path.iterdir()) == []
