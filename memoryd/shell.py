@@ -55,7 +55,7 @@ class Context:
     def tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Call a tool with the shell's directory as start directory; absent options are left out."""
         given = {key: value for key, value in arguments.items() if value not in (None, ())}
-        return self.ask(lambda client: client.tool(name, given, _directory()))
+        return self.ask(lambda client: client.tool(name, given, directory()))
 
     def stop(self, seconds: float = 15.0) -> int | None:
         """Ask a running daemon to end and wait until its process is gone; its pid, or None where none ran.
@@ -91,7 +91,8 @@ class Context:
             time.sleep(0.1)
 
 
-def _directory() -> str | None:
+def directory() -> str | None:
+    """The directory that this command was given in."""
     try:
         return str(Path.cwd())
     except OSError:  # removed under our feet

@@ -123,6 +123,7 @@ ROOMS: dict[str, list[str]] = {
         "sdk",
         "transport",
         "toolbox",
+        "commands",
         "tools",
         "confirm",
         "sessions",
@@ -136,7 +137,7 @@ ROOMS: dict[str, list[str]] = {
 ISLANDS = {"store", "catalog", "sources", "extract", "models", "index"}
 """These never import each other."""
 ABOVE = {"search": ISLANDS, "operations": ISLANDS | {"search"}, "server": {"operations"}}
-TOP = ["client", "starting", "cli_words", "cli_status", "show", "shell", "cli_corpora", "cli_care", "cli", "__main__"]
+TOP = ["client", "starting", "cli_words", "cli_status", "show", "shell", "cli_corpora", "cli_snapshots", "cli_care", "cli", "__main__"]
 
 FOREIGN: dict[str, set[str]] = {
     "pydantic": {"memoryd/config.py", "memoryd/server/transport.py"},
@@ -157,7 +158,7 @@ FOREIGN: dict[str, set[str]] = {
     "uvicorn": {"memoryd/server/sdk.py"},
     "prometheus_client": {"memoryd/server/web.py"},
     "anyio": {f"memoryd/server/{name}.py" for name in ROOMS["server"]},
-    "click": {f"memoryd/{name}.py" for name in ("shell", "cli_corpora", "cli_care", "cli")},
+    "click": {f"memoryd/{name}.py" for name in ("shell", "cli_corpora", "cli_snapshots", "cli_care", "cli")},
     "rich": {"memoryd/show.py"},
 }
 LONG_FILES: dict[str, str] = {}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from memoryd.errors import InvalidInput, NotFound
 from memoryd.operations import callers
 from memoryd.operations.home import Caller, Home
-from memoryd.records import SnapshotRecord
+from memoryd.records import SnapshotRecord, shown_path
 from memoryd.store.merkle import DIRECTORY, TreeEntry
 from memoryd.store.treediff import ReadNode, entries
 
@@ -27,6 +29,11 @@ def listed(home: Home, caller: Caller, *, label: str | None = None, scope: str |
         found = [record for record in found if record.label == label]
     elsewhere = home.snapshots.count(None) - home.snapshots.count(scopes)
     return {"snapshots": [shown(record) for record in found], "elsewhere": elsewhere}
+
+
+def place_text(place: Path) -> str:
+    """A path of this machine as answers and messages hold it."""
+    return shown_path(os.fsencode(place))
 
 
 def shown(record: SnapshotRecord) -> dict[str, Any]:

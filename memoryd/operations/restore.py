@@ -19,7 +19,7 @@ from memoryd.errors import ContentDamaged, DiskFull, InvalidInput, NotFound, Res
 from memoryd.files import write_all
 from memoryd.operations import callers
 from memoryd.operations.home import Caller, Home
-from memoryd.operations.kept import entry_at, find, shown
+from memoryd.operations.kept import entry_at, find, place_text, shown
 from memoryd.records import shown_path
 from memoryd.sources.regular import open_folder
 from memoryd.store.merkle import DIRECTORY, SYMLINK, TreeEntry
@@ -86,14 +86,14 @@ def restore(
         done = writing.all(wanted, place)
     except OSError as error:
         full = DiskFull if error.errno in FULL else RestoreRefused
-        raise full(f"{place} cannot be written: {error.strerror}.", path=str(place)) from error
+        raise full(f"{place_text(place)} cannot be written: {error.strerror}.") from error
     if not done:
-        return {"stopped": True, "target": str(place)}
+        return {"stopped": True, "target": place_text(place)}
     made = writing.made
     return {
         "ok": not made.damaged_count,
         "snapshot": shown(record),
-        "target": str(place),
+        "target": place_text(place),
         "files": made.files,
         "directories": made.directories,
         "links": made.links,
@@ -110,13 +110,15 @@ def _place(home: Home, caller: Caller, target: str, *, folder: bool) -> Path:
     given = Path(os.path.normpath(Path(caller.directory or "/") / target))
     place = Path(os.path.realpath(given.parent)) / given.name
     if not given.name or not place.parent.is_dir():
-        raise RestoreRefused(f"{place.parent} is no directory.", next_step="Make it, or name another target.")
+        raise RestoreRefused(
+            f"{place_text(place.parent)} is no directory.", next_step="Make it, or name another target."
+        )
     if any(place.is_relative_to(os.path.realpath(own)) for own in home.reserved):
-        raise RestoreRefused(f"{place} belongs to memoryd itself.")
+        raise RestoreRefused(f"{place_text(place)} belongs to memoryd itself.")
     if os.path.lexists(place):
         empty = folder and place.is_dir() and not place.is_symlink() and not any(os.scandir(place))
         if not empty:
-            raise RestoreRefused(f"{place} is there already.", path=str(place))
+            raise RestoreRefused(f"{place_text(place)} is there already.")
     return place
 
 
@@ -139,7 +141,7 @@ class _Writing:
             self._work.mkdir()
         except FileExistsError:
             raise RestoreRefused(
-                f"{self._work} is there: a restore to this target runs, or was interrupted.",
+                f"{place_text(self._work)} is there: a restore to this target runs, or was interrupted.",
                 next_step="If none runs, remove that directory and restore again.",
             ) from None
         try:

@@ -15,7 +15,7 @@ from memoryd.errors import HomeError, InvalidInput, NotFound, SnapshotError, Sna
 from memoryd.operations import burial, callers
 from memoryd.operations.home import Caller, Home, timestamp
 from memoryd.operations.inputs import checked_line
-from memoryd.operations.kept import shown
+from memoryd.operations.kept import place_text, shown
 from memoryd.operations.treewalk import Seen, Stopped, TreeWalk
 from memoryd.operations.treewriter import TreeWriter
 from memoryd.records import GLOBAL_SCOPE, SnapshotRecord, shown_path
@@ -54,17 +54,15 @@ def take(
             address = walk.take()
         except Stopped:
             writer.flush()
-            return {"stopped": True, "label": name, "path": str(root), "read_files": walk.seen.read_files}
+            return {"stopped": True, "label": name, "path": place_text(root), "read_files": walk.seen.read_files}
         except OSError as error:
-            raise SnapshotError(
-                f"{root} cannot be read: {error.strerror}.", path=shown_path(os.fsencode(root))
-            ) from error
+            raise SnapshotError(f"{root} cannot be read: {error.strerror}.", path=place_text(root)) from error
         if walk.seen.unread_count and not partial:
             writer.flush()  # the next attempt need not read it again
             raise _incomplete(root, walk.seen)
         record = SnapshotRecord(
             name,
-            shown_path(os.fsencode(root)),
+            place_text(root),
             chosen,
             address.hex(),
             timestamp(home),
@@ -82,10 +80,10 @@ def _directory(home: Home, caller: Caller, path: str) -> Path:
         raise InvalidInput("`path` must name a directory.", parameter="path")
     place = Path(os.path.realpath(Path(caller.directory or "/") / Path(path)))
     if not place.is_dir():
-        raise NotFound(f"{shown_path(os.fsencode(place))} is no directory.", next_step="Name an existing directory.")
+        raise NotFound(f"{place_text(place)} is no directory.", next_step="Name an existing directory.")
     for own in home.reserved:
         if place.is_relative_to(os.path.realpath(own)):
-            raise InvalidInput(f"{place} belongs to memoryd itself.", next_step="Name another directory.")
+            raise InvalidInput(f"{place_text(place)} belongs to memoryd itself.", next_step="Name another directory.")
     return place
 
 
@@ -127,7 +125,7 @@ def _stat_cache(home: Home) -> Iterator[StatCache | None]:
 def _incomplete(root: Path, seen: Seen) -> SnapshotIncomplete:
     first = seen.unread[0]
     return SnapshotIncomplete(
-        f"{seen.unread_count} of the entries of {shown_path(os.fsencode(root))} could not be read, "
+        f"{seen.unread_count} of the entries of {place_text(root)} could not be read, "
         f"first {first['path']}: {first['reason']}. Nothing was recorded.",
         unread=seen.unread,
     )

@@ -31,8 +31,8 @@ class Api:
         self.desk: JobDesk | None = None
 
     async def tool(self, request: Request) -> Response:
-        """POST /api/tools/{name} {arguments, directory}: what a session's call would answer."""
-        tool = self._toolbox.named(request.path_params["name"])
+        """POST /api/tools/{name} {arguments, directory}: what a session's call would answer, or a command's."""
+        tool = self._toolbox.command(request.path_params["name"])
         body = await _object(request)
         arguments, directory = body.get("arguments") or {}, body.get("directory")
         if not isinstance(arguments, dict):

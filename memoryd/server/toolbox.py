@@ -156,6 +156,8 @@ class Toolbox:
 
     instructions = ""
     tools: tuple[Tool, ...] = ()
+    commands: tuple[Tool, ...] = ()
+    """What the command line may call besides; no session is offered it."""
     desk: JobDesk | None = None
     """Takes the long work that a duty finds to be due; set before the duties run."""
 
@@ -193,6 +195,10 @@ class Toolbox:
     def jobs(self) -> tuple[Mapping[str, JobBody], JobStore] | None:
         """Kinds of long work, and where it is noted down."""
         return None
+
+    def command(self, name: str) -> Tool:
+        """The tool or command of this name. Raises NotFound."""
+        return next((one for one in self.commands if one.name == name), None) or self.named(name)
 
     def named(self, name: str) -> Tool:
         """The tool of this name. Raises NotFound."""

@@ -28,6 +28,7 @@ from memoryd.operations import (
 from memoryd.operations.home import Caller, Home, open_home
 from memoryd.records import MEMORY_TYPES
 from memoryd.runtime import RuntimePaths
+from memoryd.server.commands import tree_commands, tree_jobs
 from memoryd.server.lanes import Duty, JobBody, JobStore, Progress, Stop
 from memoryd.server.toolbox import Asker, Run, Tool, Toolbox
 
@@ -116,6 +117,7 @@ class MemoryToolbox(Toolbox):
         self._root = Path(paths.home)
         self._home: Home | None = None
         self.tools = self._made()
+        self.commands = tree_commands(self._bound)
 
     @property
     def home(self) -> Home:
@@ -217,7 +219,7 @@ class MemoryToolbox(Toolbox):
             return optimize.optimize(home, everything=bool(args.get("everything")), progress=progress, stop=stop)
 
         bodies = {"corpus-scan": scan_job, "rebuild": rebuild_job, "check": check_job, "gc": gc_job}
-        return {**bodies, "optimize": optimize_job}, home.jobs
+        return {**bodies, "optimize": optimize_job, **tree_jobs(home)}, home.jobs
 
     def _bound(self, operation: Callable[..., dict[str, Any]]) -> Run:
         def run(asker: Asker, given: dict[str, Any]) -> dict[str, Any]:
