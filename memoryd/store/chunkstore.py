@@ -7,7 +7,6 @@ where it is missing or damaged. Writing goes through one `WriteGroup` at a time;
 from __future__ import annotations
 
 import contextlib
-import heapq
 import os
 import sqlite3
 import threading
@@ -17,15 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from memoryd.config import StoreConfig
 from memoryd.errors import (
-    ContentDamaged,
     DiskFull,
     FormatDamaged,
     HomeError,
-    PackDamaged,
     ReachUnknown,
     StoreError,
 )
@@ -35,14 +31,14 @@ from memoryd.store import pack as packs
 from memoryd.store.bulk import Content, read_many
 from memoryd.store.census import Item, items_of
 from memoryd.store.chunker import Chunker, chunker_of, new_format
-from memoryd.store.chunkindex import PackRows, RecordFrame
+from memoryd.store.chunkindex import PackRows
 from memoryd.store.condemned import Condemned
 from memoryd.store.findings import REBUILD, findings
 from memoryd.store.format import parse_format
 from memoryd.store.group import WriteGroup
 from memoryd.store.keeper import IndexKeeper
 from memoryd.store.pack import PackWriter
-from memoryd.store.reader import Reader
+from memoryd.store.reader import Reader, StoredRecord
 from memoryd.store.recent import Held
 from memoryd.store.reserve import SMALL_BYTES, Reserve
 from memoryd.store.rewrite import Rewrite
@@ -51,17 +47,10 @@ from memoryd.store.shelf import Shelf
 from memoryd.store.stream import Stream
 from memoryd.store.survey import records_in, rows_of
 
+__all__ = ["ChunkStore", "StoreStats", "StoredRecord"]
+
 ENCODER_THREADS = 2
 """Threads that compress the full frames of a bulk group; a small commit starts none."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A record as it lies in a pack: kind document, snapshot, scope or tombstone; `data` without `seq`."""
-
-    kind: str
-    seq: int
-    data: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,35 +312,6 @@ class ChunkStore(Reader):
                 raise self._sealer.poison(str(failure)) from error  # the pack stays: the next open applies it
             self._sealer.undo(rows.pack)
             raise failure from error
-
-    def records(self, after_seq: int = 0, *, lost: list[str] | None = None) -> Iterator[StoredRecord]:
-        """Every record newer than `after_seq`, by sequence number.
-
-        Records in a damaged frame are passed over where `lost` takes a sentence on them; else raises ContentDamaged.
-        """
-        waiting: list[tuple[int, int, str, dict[str, Any]]] = []
-        last = after_seq
-        for order, frame in enumerate([*self._keeper.ask(lambda index: index.record_frames(after_seq)), None]):
-            while waiting and (frame is None or waiting[0][0] < frame.first_seq):
-                seq, _order, kind, data = heapq.heappop(waiting)
-                if seq > last:  # a second copy of a record is passed over
-                    yield StoredRecord(kind, seq, data)
-                    last = seq
-            if frame is not None:
-                for kind, seq, data in self._record_frame(frame, lost):
-                    heapq.heappush(waiting, (seq, order, kind, data))
-
-    def _record_frame(self, at: RecordFrame, lost: list[str] | None) -> list[tuple[str, int, dict[str, Any]]]:
-        try:
-            frame = self._shelf.frame(at.pack, at.frame_off)
-            return [(packs.RECORD_NAMES[frame.header.kind], seq, data) for seq, data in records_in(frame)]
-        except PackDamaged as error:
-            path = self._shelf.path(at.pack)
-            told = f"The records {at.first_seq} to {at.last_seq} in {path} are damaged: {error.message}"
-            if lost is None:
-                raise ContentDamaged(told) from error
-            lost.append(told)
-            return []
 
     def last_seq(self) -> int:
         """The sequence number of the newest record, 0 where there is none."""

@@ -1,4 +1,4 @@
-"""How is a content or a tree node read back by its address, every byte verified?
+"""How is a content, a tree node or a record read back, every byte verified?
 
 Where a copy turns out damaged the next one is read; where a pack was replaced meanwhile (its survivors lie in another
 one by then) the index is asked again.
@@ -8,19 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import heapq
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from memoryd.digest import PREFIX, parse_address, sha256_hex
 from memoryd.errors import BadAddress, ContentDamaged, MemorydError, NotFound, PackDamaged, StoreError
-from memoryd.store.chunkindex import Place
+from memoryd.store import pack as packs
+from memoryd.store.chunkindex import Place, RecordFrame
 from memoryd.store.keeper import IndexKeeper
 from memoryd.store.manifest import Manifest, parse_manifest, whole
 from memoryd.store.shelf import Shelf
+from memoryd.store.survey import records_in
 
 Chunks = Sequence[tuple[bytes, int]]
 Answer = TypeVar("Answer")
 PIECE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record as it lies in a pack: kind document, snapshot, scope or tombstone; `data` without `seq`."""
+
+    kind: str
+    seq: int
+    data: dict[str, Any]
 
 
 class Reader:
@@ -218,6 +231,35 @@ class Reader:
             except PackDamaged as error:
                 reason = error.message
         raise self._damage(address.hex(), reason)
+
+    def records(self, after_seq: int = 0, *, lost: list[str] | None = None) -> Iterator[StoredRecord]:
+        """Every record newer than `after_seq`, by sequence number.
+
+        Records in a damaged frame are passed over where `lost` takes a sentence on them; else raises ContentDamaged.
+        """
+        waiting: list[tuple[int, int, str, dict[str, Any]]] = []
+        last = after_seq
+        for order, frame in enumerate([*self._keeper.ask(lambda index: index.record_frames(after_seq)), None]):
+            while waiting and (frame is None or waiting[0][0] < frame.first_seq):
+                seq, _order, kind, data = heapq.heappop(waiting)
+                if seq > last:  # a second copy of a record is passed over
+                    yield StoredRecord(kind, seq, data)
+                    last = seq
+            if frame is not None:
+                for kind, seq, data in self._record_frame(frame, lost):
+                    heapq.heappush(waiting, (seq, order, kind, data))
+
+    def _record_frame(self, at: RecordFrame, lost: list[str] | None) -> list[tuple[str, int, dict[str, Any]]]:
+        try:
+            frame = self._shelf.frame(at.pack, at.frame_off)
+            return [(packs.RECORD_NAMES[frame.header.kind], seq, data) for seq, data in records_in(frame)]
+        except PackDamaged as error:
+            path = self._shelf.path(at.pack)
+            told = f"The records {at.first_seq} to {at.last_seq} in {path} are damaged: {error.message}"
+            if lost is None:
+                raise ContentDamaged(told) from error
+            lost.append(told)
+            return []
 
 
 def _full(address: str) -> str:
