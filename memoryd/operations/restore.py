@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from memoryd.digest import PREFIX
-from memoryd.errors import ContentDamaged, DiskFull, InvalidInput, NotFound, RestoreRefused
+from memoryd.errors import ContentDamaged, DiskFull, InvalidInput, NotFound, RestoreRefused, StoreError
 from memoryd.files import write_all
 from memoryd.operations import callers
 from memoryd.operations.home import Caller, Home
@@ -29,10 +29,16 @@ from memoryd.store.treediff import entries
 OWNER = "restore"
 PIECES_FROM = 4 << 20
 """Larger contents are written piece by piece."""
+BATCH_FILES = 4096
+"""Smaller ones are read together, so many at a time."""
+FOLDERS_OPEN = 64
+READ_CACHE = 64 << 20
+"""Bytes of unpacked frames kept while many contents are read."""
 PROGRESS_EVERY = 200
 NAMED_MOST = 100
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 Progress = Callable[[int, int, str], None]
+Parts = tuple[bytes, ...]
 
 
 class Stopped(Exception):
@@ -122,6 +128,50 @@ def _place(home: Home, caller: Caller, target: str, *, folder: bool) -> Path:
     return place
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Small files that are read together: by content, the places where it goes."""
+
+    files: dict[bytes, list[tuple[Parts, TreeEntry]]] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, parts: Parts, entry: TreeEntry) -> None:
+        self.files.setdefault(entry.address, []).append((parts, entry))
+        self.count += 1
+
+    def full(self) -> bool:
+        return self.count >= BATCH_FILES
+
+
+class _Folders:
+    """Directories below the work directory, a few of them open at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._open: dict[Parts, tuple[ExitStack, int]] = {}
+
+    def __enter__(self) -> _Folders:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for stack, _fd in self._open.values():
+            stack.close()
+
+    def open(self, parts: Parts) -> int:
+        """A descriptor of the directory, reached without following a link. Raises OSError."""
+        found = self._open.get(parts)
+        if found is None:
+            if len(self._open) >= FOLDERS_OPEN:
+                self._open.pop(next(iter(self._open)))[0].close()
+            stack = ExitStack()
+            found = self._open[parts] = (stack, stack.enter_context(open_folder(self._root, parts)))
+        return found[1]
+
+
+def _prefix(parts: Parts) -> bytes:
+    return b"".join([part + b"/" for part in parts])
+
+
 class _Writing:
     """One restore under way, in the directory `work` beside its target."""
 
@@ -174,10 +224,12 @@ class _Writing:
         self._home.files.fsync_dir(place.parent, owner=OWNER)
 
     def _tree(self, root: bytes) -> None:
-        waiting: list[tuple[tuple[bytes, ...], bytes]] = [((), root)]
+        self._home.store.widen(READ_CACHE)
+        waiting: list[tuple[Parts, bytes]] = [((), root)]
+        batch = _Batch()
         while waiting:
             parts, address = waiting.pop()
-            prefix = b"".join(part + b"/" for part in parts)
+            prefix = _prefix(parts)
             below = []
             with open_folder(self._work, parts) as folder:
                 for entry in self._entries(prefix, address):
@@ -186,22 +238,38 @@ class _Writing:
                         os.mkdir(entry.name, dir_fd=folder)
                         self.made.directories += 1
                         below.append(((*parts, entry.name), entry.address))
-                    else:
+                    elif entry.kind == SYMLINK or entry.size > PIECES_FROM:
                         self._put(entry, prefix, folder)
+                    else:
+                        batch.add(parts, entry)
             waiting += reversed(below)
+            if batch.full():
+                self._put_batch(batch)
+                batch = _Batch()
+        self._put_batch(batch)
+
+    def _put_batch(self, batch: _Batch) -> None:
+        """Write small files in the order in which their contents lie in the store."""
+        with _Folders(self._work) as folders:
+            for address, data in self._home.store.read_many(list(batch.files)):
+                for parts, entry in batch.files[address]:
+                    self._pace(_prefix(parts))
+                    if isinstance(data, bytes):
+                        self._file(entry, folders.open(parts), data)
+                    else:
+                        self.made.not_whole(_prefix(parts) + entry.name, data.message)
 
     def _entries(self, prefix: bytes, address: bytes) -> list[TreeEntry]:
         try:
             return list(entries(self._home.store.node, address))
-        except (ContentDamaged, NotFound) as error:
+        except (StoreError, NotFound) as error:
             if not prefix:
                 raise
             self.made.not_whole(prefix, error.message)
             return []
 
     def _put(self, entry: TreeEntry, prefix: bytes, folder: int) -> None:
-        if self._stop():
-            raise Stopped
+        self._pace(prefix)
         try:
             if entry.kind == SYMLINK:
                 target = self._home.store.read(PREFIX + entry.address.hex())
@@ -214,13 +282,18 @@ class _Writing:
             with suppress(FileNotFoundError):
                 os.unlink(entry.name, dir_fd=folder)
             self.made.not_whole(prefix + entry.name, error.message)
+
+    def _pace(self, prefix: bytes) -> None:
+        if self._stop():
+            raise Stopped
         done = self.made.files + self.made.links
         if done % PROGRESS_EVERY == 0:
             self._progress(done, self._total, shown_path(prefix))
 
-    def _file(self, entry: TreeEntry, folder: int) -> None:
+    def _file(self, entry: TreeEntry, folder: int, data: bytes | None = None) -> None:
         store, address = self._home.store, PREFIX + entry.address.hex()
-        data = store.read(address) if entry.size <= PIECES_FROM else None
+        if data is None and entry.size <= PIECES_FROM:
+            data = store.read(address)
         self._home.files.fault(f"{OWNER}.create")
         fd = os.open(entry.name, _NEW, 0o777 if entry.exec else 0o666, dir_fd=folder)
         try:
