@@ -1,0 +1,44 @@
+"""Commands of the shell are no tools: no session is offered them or can call them."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryd.errors import NotFound
+from memoryd.records import encode_path
+from memoryd.runtime import RuntimePaths
+from memoryd.server.commands import caller_of, path_of
+from memoryd.server.tools import MemoryToolbox
+
+
+@pytest.fixture
+def toolbox(tmp_path):
+    return MemoryToolbox(RuntimePaths(str(tmp_path / "home")))
+
+
+def test_only_the_shell_reaches_commands(toolbox):
+    names = [command.name for command in toolbox.commands]
+    assert names == ["snapshot_list", "snapshot_compare", "artifact_keep"]
+    for name in names:
+        assert toolbox.command(name).name == name
+        with pytest.raises(NotFound):
+            toolbox.named(name)
+    assert not {tool.name for tool in toolbox.tools} & set(names)
+    assert toolbox.command("memory_search").name == "memory_search"
+    with pytest.raises(NotFound):
+        toolbox.command("nothing")
+
+
+def test_looking_commands_change_nothing_and_adding_is_a_write(toolbox):
+    assert [command.read_only for command in toolbox.commands] == [True, True, False]
+
+
+@pytest.mark.parametrize("path", [b"/plain", b"/caf\xc3\xa9", b"/o\xffdd"])
+def test_any_path_travels_in_a_jobs_arguments(path):
+    assert path_of(encode_path(path)).encode("utf-8", "surrogateescape") == path
+
+
+def test_who_asks_for_a_job():
+    assert caller_of({"directory": "/w"}).directory == "/w"
+    assert caller_of({}).directory is None
+    assert caller_of({"directory": 3}).directory is None
