@@ -40,6 +40,8 @@ ROOMS: dict[str, list[str]] = {
         "rewrite",
         "arrange",
         "sweep",
+        "salvage",
+        "mend",
         "findings",
         "chunkstore",
     ],
@@ -110,6 +112,8 @@ ROOMS: dict[str, list[str]] = {
         "known",
         "gateway",
         "rebuild",
+        "erase",
+        "forget",
         "check",
         "health",
         "doctor",
@@ -137,7 +141,7 @@ ROOMS: dict[str, list[str]] = {
 ISLANDS = {"store", "catalog", "sources", "extract", "models", "index"}
 """These never import each other."""
 ABOVE = {"search": ISLANDS, "operations": ISLANDS | {"search"}, "server": {"operations"}}
-TOP = ["client", "starting", "cli_words", "cli_status", "show", "shell", "cli_corpora", "cli_snapshots", "cli_care", "cli", "__main__"]
+TOP = ["client", "starting", "cli_words", "cli_status", "show", "shell", "cli_corpora", "cli_snapshots", "cli_care", "cli_upkeep", "cli", "__main__"]
 
 FOREIGN: dict[str, set[str]] = {
     "pydantic": {"memoryd/config.py", "memoryd/server/transport.py"},
@@ -158,7 +162,7 @@ FOREIGN: dict[str, set[str]] = {
     "uvicorn": {"memoryd/server/sdk.py"},
     "prometheus_client": {"memoryd/server/web.py"},
     "anyio": {f"memoryd/server/{name}.py" for name in ROOMS["server"]},
-    "click": {f"memoryd/{name}.py" for name in ("shell", "cli_corpora", "cli_snapshots", "cli_care", "cli")},
+    "click": {f"memoryd/{name}.py" for name in ("shell", "cli_corpora", "cli_care", "cli_upkeep", "cli_snapshots", "cli")},
     "rich": {"memoryd/show.py"},
 }
 LONG_FILES: dict[str, str] = {}

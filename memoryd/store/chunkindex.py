@@ -287,6 +287,26 @@ class ChunkIndex:
             )
             return contents, int(connection.execute(pieces, (pack, frame_off)).fetchone()[0])
 
+    def lying_in(self, pack: bytes, frame_off: int | None) -> tuple[list[bytes], list[bytes], list[bytes]]:
+        """(chunks, contents told by manifests, tree nodes) in one frame (None: anywhere in the pack)."""
+        where = "pack = (SELECT id FROM packs WHERE uuid = ?1) AND (?2 IS NULL OR frame_off = ?2)"
+        with self._reading() as connection:
+            chunks, manifests, nodes = (
+                [row[0] for row in connection.execute(f"SELECT {key} FROM {table} WHERE {where}", (pack, frame_off))]
+                for table, key in (("chunks", "sha256"), ("manifests", "address"), ("nodes", "address"))
+            )
+        return chunks, manifests, nodes
+
+    def all_manifests(self) -> Iterator[Place]:
+        """Where every manifest lies, pack by pack."""
+        with self._reading() as connection:
+            numbers = [row[0] for row in connection.execute("SELECT id FROM packs ORDER BY id")]
+        query = "SELECT frame_off, inner_off, raw_len, size FROM manifests WHERE pack = ? ORDER BY frame_off, inner_off"
+        for number in numbers:
+            with self._reading() as connection:
+                rows = connection.execute(query, (number,)).fetchall()
+            yield from (Place(self._ids[number], at, inner, length, size, True) for at, inner, length, size in rows)
+
     def last_seq(self) -> int:
         """The newest sequence number that any applied pack names."""
         with self._reading() as connection:

@@ -22,6 +22,7 @@ from memoryd.errors import (
     DiskFull,
     FormatDamaged,
     HomeError,
+    PackDamaged,
     ReachUnknown,
     StoreError,
 )
@@ -37,11 +38,14 @@ from memoryd.store.findings import REBUILD, findings
 from memoryd.store.format import parse_format
 from memoryd.store.group import WriteGroup
 from memoryd.store.keeper import IndexKeeper
+from memoryd.store.manifest import Manifest, parse_manifest
+from memoryd.store.mend import Record, Ruin, keep_aside, mend, pieces_aside, ruins
 from memoryd.store.pack import PackWriter
 from memoryd.store.reader import Reader, StoredRecord
 from memoryd.store.recent import Held
 from memoryd.store.reserve import SMALL_BYTES, Reserve
 from memoryd.store.rewrite import Rewrite
+from memoryd.store.salvage import Piece
 from memoryd.store.seal import FULL, Sealer
 from memoryd.store.shelf import Shelf
 from memoryd.store.stream import Stream
@@ -220,11 +224,9 @@ class ChunkStore(Reader):
             offsets = [entry.offset for entry in file.footer().entries]
         return all(self._shelf.intact(pack, offset) for offset in offsets)
 
-    @contextlib.contextmanager
-    def wide_cache(self, size: int) -> Iterator[None]:
-        """Keep more unpacked frames for a while (bytes)."""
-        with self._shelf.wide_cache(size):
-            yield
+    def widen(self, size: int) -> None:
+        """Keep up to `size` bytes of unpacked frames until `rest`: much is to be read in one go."""
+        self._shelf.widen(size)
 
     def read_many(self, addresses: Sequence[bytes]) -> Iterator[Content]:
         """(address, verified bytes or error) of contents, each once, in the order in which they lie."""
@@ -329,10 +331,44 @@ class ChunkStore(Reader):
         except sqlite3.Error as error:
             yield Finding("index-damaged", "store/index.db", f"The index cannot be read: {error}.", REBUILD)
 
+    def ruins(self, stop: Callable[[], bool] = lambda: False) -> list[Ruin]:
+        """Every pack of which something is damaged, with what is lost of it; each byte is read. Raises StoreError."""
+        return self._keeper.ask(lambda index: list(ruins(self._shelf, index, stop)))
+
+    def mend(self, ruin: Ruin, records: Sequence[Record], stop: Callable[[], bool] = lambda: False) -> bool:
+        """Keep a damaged pack aside and replace it by what is sound of it and these records; False where stopped.
+
+        The caller holds the store lane. Raises StoreError kinds.
+        """
+        try:
+            return mend(self, self._shelf, self._sealer.files, ruin, records, stop)
+        except OSError as error:
+            raise self._sealer.failed(error) from error
+
+    def put_aside(self, path: Path) -> Path:
+        """Move what is no pack out of the packs' folders, into quarantine; its new place. Raises StoreError kinds."""
+        try:
+            target = keep_aside(self._sealer.files, self._shelf, path)
+            self._sealer.files.unlink(path, owner="quarantine")
+        except OSError as error:
+            raise self._sealer.failed(error) from error
+        return target
+
+    def pieces_aside(self) -> Iterator[Piece]:
+        """Everything sound in the packs that lie in quarantine."""
+        return pieces_aside(self._shelf)
+
+    def manifests(self) -> Iterator[Manifest]:
+        """Every manifest that can be read."""
+        for place in self._keeper.ask(lambda index: list(index.all_manifests())):
+            with contextlib.suppress(PackDamaged):
+                yield parse_manifest(self._shelf.frame(place.pack, place.frame_off).item_at(*place[2:4]))
+
     def rest(self) -> None:
-        """Nothing is to be written for now: give back what only a bulk of writes needs. The caller holds the lane."""
+        """Nothing is to be done for now: give back what only a bulk of work needs. The caller holds the lane."""
         with self._lock:
             self._held.clear()
+        self._shelf.rest()
 
     def rebuild_index(self) -> None:
         """Make the index anew from the packs; the caller holds the store lane. Raises StoreError, DiskFull."""

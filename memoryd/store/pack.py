@@ -58,6 +58,7 @@ HEADER_SIZE = _HEADER.size + 4
 FRAME_SIZE = _FRAME.size + 4
 TRAILER_SIZE = _TRAILER.size
 _WRITE_BYTES = 1 << 20
+_SALVAGE_BYTES = 512
 
 _decompressors: list[zstandard.ZstdDecompressor] = []
 _compressors: dict[int, list[zstandard.ZstdCompressor]] = {}
@@ -189,6 +190,22 @@ def decode_payload(header: FrameHeader, payload: bytes, offset: int) -> bytes:
     if len(raw) != header.raw_len:
         raise PackDamaged(f"The frame at byte {offset} does not unpack to its declared length.", offset=offset)
     return raw
+
+
+def decode_left(header: FrameHeader, payload: bytes) -> bytes:
+    """As many raw bytes from the start as a damaged payload still gives, none of them verified."""
+    if header.codec != CODEC_ZSTD:
+        return payload[: header.raw_len] if header.codec == CODEC_RAW else b""
+    decompressor = zstandard.ZstdDecompressor().decompressobj()
+    raw = bytearray()
+    try:
+        for start in range(0, len(payload), _SALVAGE_BYTES):
+            raw += decompressor.decompress(payload[start : start + _SALVAGE_BYTES])
+            if len(raw) >= header.raw_len or decompressor.eof:
+                break
+    except zstandard.ZstdError:
+        pass  # what came before it is what is left
+    return bytes(raw[: header.raw_len])
 
 
 def _compress(raw: bytes | memoryview, level: int) -> tuple[int, bytes]:
