@@ -144,11 +144,11 @@ def _arrange(store: ChunkStore, taken: Sequence[bytes], stop: Callable[[], bool]
     order = _Order(store)
     rewrite = store.rewrite(taken, flags=packs.PACK_ARRANGED)
     try:
-        with store.wide_cache(READ_CACHE):
-            for _ in _put_all(store, stock, order, rewrite):
-                if stop():
-                    rewrite.abandon()
-                    return False
+        store.widen(READ_CACHE)
+        for _ in _put_all(store, stock, order, rewrite):
+            if stop():
+                rewrite.abandon()
+                return False
         rewrite.commit()
     except BaseException:  # let go of what was taken, then raised on
         rewrite.abandon()

@@ -32,7 +32,7 @@ PIECES_FROM = 4 << 20
 BATCH_FILES = 4096
 """Smaller ones are read together, so many at a time."""
 FOLDERS_OPEN = 64
-READ_CACHE = 64 << 20
+READ_CACHE = 128 << 20
 """Bytes of unpacked frames kept while many contents are read."""
 PROGRESS_EVERY = 200
 NAMED_MOST = 100

@@ -12,7 +12,8 @@ from memoryd.errors import MemorydError, NotFound, PackDamaged, StoreError
 from memoryd.store.chunkindex import Place
 from memoryd.store.manifest import Manifest, parse_manifest
 from memoryd.store.reader import Reader
-from memoryd.store.shelf import Shelf
+from memoryd.store.recent import Recent
+from memoryd.store.shelf import Frame, Shelf
 
 BATCH = 4096
 """Contents whose places are asked for together."""
@@ -20,33 +21,58 @@ Content = tuple[bytes, bytes | MemorydError]
 """Address (32 bytes) and verified bytes, or why they cannot be read."""
 
 
-def read_many(reader: Reader, shelf: Shelf, addresses: Sequence[bytes]) -> Iterator[Content]:
-    """Every distinct content once, in no order that the caller chose; each chunk is verified against its SHA-256."""
-    wanted = list(dict.fromkeys(addresses))
-    for start in range(0, len(wanted), BATCH):
-        yield from _Batch(reader, shelf, wanted[start : start + BATCH]).read()
+class Bulk:
+    """Reads for one store; what it looked up is kept until `rest`, because states of a tree have most in common."""
+
+    def __init__(self, reader: Reader, shelf: Shelf) -> None:
+        self.reader = reader
+        self.shelf = shelf
+        self._chunks = Recent()
+        self._manifests = Recent()
+        self._moved = reader.moved
+
+    def read_many(self, addresses: Sequence[bytes]) -> Iterator[Content]:
+        """Every distinct content once, in the order in which they lie; each chunk is verified against its SHA-256."""
+        wanted = list(dict.fromkeys(addresses))
+        for start in range(0, len(wanted), BATCH):
+            if self._moved != self.reader.moved:
+                self._moved = self.reader.moved
+                self.rest()
+            yield from _Batch(self, wanted[start : start + BATCH]).read()
+
+    def chunks(self, hashes: list[bytes]) -> dict[bytes, list[Place]]:
+        return self._chunks.ask(hashes, self.reader.chunk_places)
+
+    def manifests(self, addresses: list[bytes]) -> dict[bytes, list[Place]]:
+        return self._manifests.ask(addresses, self.reader.manifest_places)
+
+    def rest(self) -> None:
+        """Keep nothing: packs were replaced, or there is nothing to do for now."""
+        self._chunks.clear()
+        self._manifests.clear()
 
 
 class _Batch:
     """Some contents with all their places."""
 
-    def __init__(self, reader: Reader, shelf: Shelf, wanted: list[bytes]) -> None:
-        self._reader = reader
-        self._shelf = shelf
+    def __init__(self, bulk: Bulk, wanted: list[bytes]) -> None:
+        self._bulk = bulk
         self._wanted = wanted
-        places = reader.chunk_places(wanted)
+        self._at: tuple[bytes, int] | None = None
+        self._frame: Frame | None = None
+        places = bulk.chunks(wanted)
         self._whole = {one: place for one in wanted for place in places.get(one, ())[:1] if place.whole}
         self._manifests = self._parsed([one for one in wanted if one not in self._whole])
         pieces = {digest for manifest in self._manifests.values() for digest, _length in manifest.chunks}
-        self._pieces = reader.chunk_places(list(pieces)) if pieces else {}
+        self._pieces = bulk.chunks(list(pieces)) if pieces else {}
 
     def _parsed(self, addresses: list[bytes]) -> dict[bytes, Manifest]:
         """The manifests that can be read at their first place."""
         found = {}
-        held = self._reader.manifest_places(addresses) if addresses else {}
+        held = self._bulk.manifests(addresses) if addresses else {}
         for address, (place, *_others) in sorted(held.items(), key=lambda one: one[1][0]):
             try:
-                manifest = parse_manifest(self._shelf.frame(place.pack, place.frame_off).item_at(*place[2:4]))
+                manifest = parse_manifest(self._frame_at(place).item_at(*place[2:4]))
             except PackDamaged:
                 continue  # the careful road looks at the other places, and says what is wrong
             if manifest.address == address:
@@ -76,10 +102,17 @@ class _Batch:
         return b"".join([self._chunk(digest, length, self._pieces[digest][0]) for digest, length in chunks])
 
     def _chunk(self, digest: bytes, length: int, place: Place) -> bytes:
-        return self._shelf.frame(place.pack, place.frame_off).checked(digest, place.inner_off, length)
+        return self._frame_at(place).checked(digest, place.inner_off, length)
+
+    def _frame_at(self, place: Place) -> Frame:
+        """The frame of a place; mostly the one before, so the shelf need not be asked."""
+        at = place[:2]
+        if self._frame is None or self._at != at:
+            self._frame, self._at = self._bulk.shelf.frame(*at), at
+        return self._frame
 
     def _carefully(self, address: bytes) -> bytes | MemorydError:
         try:
-            return self._reader.read(PREFIX + address.hex())
+            return self._bulk.reader.read(PREFIX + address.hex())
         except (NotFound, StoreError) as error:
             return error

@@ -29,7 +29,7 @@ from memoryd.errors import (
 from memoryd.files import Files
 from memoryd.records import Finding
 from memoryd.store import pack as packs
-from memoryd.store.bulk import Content, read_many
+from memoryd.store.bulk import Bulk, Content
 from memoryd.store.census import Item, items_of
 from memoryd.store.chunker import Chunker, chunker_of, new_format
 from memoryd.store.chunkindex import PackRows
@@ -84,6 +84,7 @@ class ChunkStore(Reader):
         self.condemned = Condemned(shelf.packs.parent / "condemned", sealer.files)
         """What nobody needs, by the last collection; whoever changes it holds the store lane."""
         self._held = Held(self, self.condemned.revive)
+        self._bulk = Bulk(self, shelf)
         self._reserve = Reserve(shelf.packs.parent / "reserve", sealer.files)
         self._reserve.make()
         self._last_seq = keeper.ask(lambda index: index.last_seq())
@@ -230,7 +231,7 @@ class ChunkStore(Reader):
 
     def read_many(self, addresses: Sequence[bytes]) -> Iterator[Content]:
         """(address, verified bytes or error) of contents, each once, in the order in which they lie."""
-        return read_many(self, self._shelf, addresses)
+        return self._bulk.read_many(addresses)
 
     def is_arranged(self, pack: bytes) -> bool:
         """Whether similar chunks lie side by side in a pack. Raises PackDamaged."""
@@ -368,6 +369,7 @@ class ChunkStore(Reader):
         """Nothing is to be done for now: give back what only a bulk of work needs. The caller holds the lane."""
         with self._lock:
             self._held.clear()
+        self._bulk.rest()
         self._shelf.rest()
 
     def rebuild_index(self) -> None:

@@ -6,6 +6,7 @@ replaced and when there is nothing more to write.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from itertools import islice
 
@@ -18,15 +19,17 @@ Ask = Callable[[list[bytes]], dict[bytes, list[Place]]]
 
 
 class Recent:
-    """Known places by address, in front of a question to the index. Not thread-safe: its owner holds the store lane."""
+    """Known places by address, in front of a question to the index; safe to share between threads."""
 
     def __init__(self, limit: int = KEPT_MOST) -> None:
         self._limit = limit
+        self._lock = threading.Lock()
         self._kept: dict[bytes, list[Place]] = {}
 
     def ask(self, wanted: list[bytes], ask: Ask) -> dict[bytes, list[Place]]:
         """The places of what is stored; unknown addresses have no key, and are asked for again the next time."""
-        found = {address: self._kept[address] for address in wanted if address in self._kept}
+        kept = self._kept
+        found = {address: kept[address] for address in wanted if address in kept}
         if len(found) < len(wanted):
             fresh = ask([address for address in wanted if address not in found])
             self._keep(fresh)
@@ -42,11 +45,13 @@ class Recent:
         self._kept = {}
 
     def _keep(self, places: dict[bytes, list[Place]]) -> None:
-        self._kept.update(places)
-        over = len(self._kept) - self._limit
-        if over > 0:
-            for address in list(islice(self._kept, over + self._limit // 8)):
-                del self._kept[address]
+        with self._lock:
+            kept = self._kept
+            kept.update(places)
+            over = len(kept) - self._limit
+            if over > 0:
+                kept = dict(islice(kept.items(), over + self._limit // 8, None))
+            self._kept = kept  # readers go on with the one that they took
 
 
 class Held:

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -38,6 +38,8 @@ class Frame:
     table: bytes
     raw: bytes
     _items: list[tuple[bytes, int, int]] | None = None
+    _verified: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """Items of `raw` that were hashed already, with their SHA-256: these bytes do not change any more."""
 
     def items(self) -> list[tuple[bytes, int, int]]:
         """(SHA-256, offset in the raw bytes, length) of every item, in order. Raises PackDamaged."""
@@ -53,8 +55,10 @@ class Frame:
     def checked(self, digest: bytes, at: int, length: int) -> bytes:
         """The raw bytes of the item at `at`, verified against `digest`. Raises PackDamaged."""
         raw = self.raw[at : at + length]
-        if len(raw) != length or hashlib.sha256(raw).digest() != digest:
-            raise PackDamaged(f"An item of the frame at byte {self.offset} does not match its SHA-256.")
+        if self._verified.get((at, length)) != digest:
+            if len(raw) != length or hashlib.sha256(raw).digest() != digest:
+                raise PackDamaged(f"An item of the frame at byte {self.offset} does not match its SHA-256.")
+            self._verified[at, length] = digest
         return raw
 
     def item_at(self, at: int, length: int) -> bytes:
@@ -159,7 +163,7 @@ class Shelf:
         self.packs = root / "packs"
         self.tmp = root / "tmp"
         self.quarantine = root / "quarantine"
-        self._cache_bytes = cache_bytes
+        self._cache_bytes = self._usual_bytes = cache_bytes
         self._cached: OrderedDict[tuple[bytes, int], Frame] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
@@ -234,16 +238,15 @@ class Shelf:
             _key, old = self._cached.popitem(last=False)
             self._held -= len(old.raw) + len(old.table)
 
-    @contextmanager
-    def wide_cache(self, size: int) -> Iterator[None]:
-        """Keep up to `size` bytes of unpacked frames for a while."""
-        usual, self._cache_bytes = self._cache_bytes, size
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._cache_bytes = usual
-                self._shrink()
+    def widen(self, size: int) -> None:
+        """Keep up to `size` bytes of unpacked frames until `rest`."""
+        self._cache_bytes = max(self._cache_bytes, size)
+
+    def rest(self) -> None:
+        """Keep no more unpacked frames than usual."""
+        with self._lock:
+            self._cache_bytes = self._usual_bytes
+            self._shrink()
 
     def intact(self, pack: bytes, offset: int) -> bool:
         """Whether every stored byte of the frame on disk matches its checksums.
