@@ -16,6 +16,7 @@ from typing import Any
 from memoryd.catalog.documents import DocumentRow
 from memoryd.config import CorpusConfig
 from memoryd.errors import InvalidInput, NotFound
+from memoryd.operations.corpustree import record_corpus
 from memoryd.operations.fresh import differs
 from memoryd.operations.home import Home
 from memoryd.operations.indexing import pending, verify
@@ -171,6 +172,8 @@ def _scan_one(
     report["documents"] = len(known) + report["added"] - report["removed"]
     report["problems"] = [_shown(problem) for problem in walk.problems]
     _note(home, corpus.label, walk.problems)
+    if walk.complete and not stop():
+        report["snapshot"] = record_corpus(home, corpus.label, corpus.scope, left_out=len(walk.unread))
     return report
 
 

@@ -9,8 +9,11 @@ import pytest
 from memoryd.config import load_config
 from memoryd.errors import CorpusDuplicate, CorpusNested, InvalidInput, NotFound
 from memoryd.operations import reading
+from memoryd.operations.changes import diff
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
+from memoryd.operations.kept import listed
+from memoryd.operations.restore import restore
 from memoryd.operations.scan import scan_corpora
 from tests.operations.conftest import configure, opened, settle
 
@@ -294,7 +297,7 @@ def test_the_report_ends_with_a_check(root, docs):
         assert not report["ok"]
         first, second = report["check"]["problems"]
         assert "5 documents of docs, not 2" in first
-        assert "1 records of the packs" in second
+        assert "2 records of the packs" in second
 
 
 def test_a_root_that_is_no_folder_fails_the_scan_as_a_whole(root, docs, tmp_path):
@@ -340,3 +343,30 @@ def test_a_corpus_out_of_the_configuration_is_named_until_it_is_dropped(root, do
     configure(root, corpora=[corpus(docs)])
     with opened(root) as home:
         assert counts(scan_corpora(home)) == (2, 0, 0, 0), "configured again it is read again"
+
+
+def test_every_scan_that_changed_something_keeps_a_snapshot(root, docs, tmp_path):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        first = scan_corpora(home)["corpora"]["docs"]["snapshot"]
+        assert first["new"]
+        again = scan_corpora(home)["corpora"]["docs"]["snapshot"]
+        assert (again["seq"], again["new"]) == (first["seq"], False)
+        (docs / "guide" / "setup.md").rename(docs / "guide" / "install.md")
+        (docs / "new.md").write_text("# New\n")
+        assert scan_corpora(home)["corpora"]["docs"]["snapshot"]["new"]
+        told = diff(home, HERE, since="docs@1")
+        assert [(one["old_path"], one["path"]) for one in told["renamed"]] == [("guide/setup.md", "guide/install.md")]
+        assert [one["path"] for one in told["added"]] == ["new.md"]
+        restore(home, HERE, snapshot="docs", target=str(tmp_path / "back"))
+        assert (tmp_path / "back" / "guide" / "install.md").read_bytes() == (docs / "guide" / "install.md").read_bytes()
+
+
+def test_a_root_that_was_not_seen_keeps_no_snapshot(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        docs.rename(docs.with_name("away"))
+        assert "snapshot" not in scan_corpora(home)["corpora"]["docs"]
+        assert "snapshot" not in scan_corpora(home, dry_run=True)["corpora"]["docs"]
+        assert len(listed(home, HERE)["snapshots"]) == 1
