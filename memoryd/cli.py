@@ -16,6 +16,7 @@ import click
 from memoryd.cli_care import check, config, doctor, evaluate, optimize, rebuild, skill
 from memoryd.cli_corpora import corpus, job
 from memoryd.cli_snapshots import TREE_COMMANDS
+from memoryd.cli_upkeep import forget, gc
 from memoryd.cli_words import spoken
 from memoryd.client import ToldError
 from memoryd.errors import NotFound, VaultFileInvalid
@@ -246,5 +247,5 @@ def _show_change(data: Mapping[str, Any]) -> None:
     click.echo(spoken(data["next"]))
 
 
-for _command in (corpus, job, evaluate, doctor, config, skill, rebuild, check, optimize, *TREE_COMMANDS):
+for _command in (corpus, job, evaluate, doctor, config, skill, rebuild, check, optimize, *TREE_COMMANDS, gc, forget):
     main.add_command(_command)

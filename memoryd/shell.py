@@ -16,7 +16,7 @@ import click
 
 from memoryd.cli_words import spoken_error
 from memoryd.client import DaemonClient, NoDaemon, ToldError
-from memoryd.errors import HomeBusy, JobUnfinished, MemorydError, ShuttingDown
+from memoryd.errors import HomeBusy, JobUnfinished, MemorydError, PersonNeeded, ShuttingDown
 from memoryd.runtime import RuntimePaths, home_directory
 
 JSON = "memoryd.json"
@@ -152,6 +152,15 @@ scope_option = click.option("--scope", help="`global` or a project id; default: 
 def content_of(argument: str) -> str:
     """The argument, or for `-` all of standard input; what is no UTF-8 stays, for the daemon to refuse."""
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if argument == "-" else argument
+
+
+def person(question: str, answer: str) -> None:
+    """Ask whoever sits at the terminal to type `answer`. Raises PersonNeeded where nobody does, or types otherwise."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise PersonNeeded("This cannot be undone, so a person has to say yes at a terminal; nothing was changed.")
+    click.echo(f"{question} Type `{answer}` to go on: ", nl=False, err=True)
+    if sys.stdin.readline().strip() != answer:
+        raise PersonNeeded("Not confirmed; nothing was changed.", next_step="Give the command again to see the plan.")
 
 
 def run_job(context: Context, kind: str, arguments: Mapping[str, Any], as_json: bool) -> dict[str, Any]:

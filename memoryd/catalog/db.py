@@ -169,6 +169,11 @@ class Database:
             except sqlite3.Error as error:
                 self._raise(error)
 
+    def compact(self) -> None:
+        """Write the file anew, so that nothing of deleted rows is left in it or its log. Raises as `write` does."""
+        self._alone("VACUUM")
+        self.checkpoint()
+
     def checkpoint(self, *, wait_ms: int = _BUSY_MS) -> bool:
         """Move the whole log into the file and empty it; False where readers held it longer than `wait_ms`."""
         with self._lock:

@@ -133,7 +133,10 @@ class Documents:
         tx.execute(f"UPDATE documents SET {sets} WHERE number = ?", (*values, number))
 
     def bury(self, tx: sqlite3.Connection, seqs: Sequence[int]) -> None:
-        """Take these records back: they leave the history. A document whose newest record goes counts as gone."""
+        """Take these records back: they leave the history.
+
+        A document whose newest record goes counts as gone; one without any record is no longer known.
+        """
         self._bury(tx, "seq IN (SELECT value FROM json_each(?))", (json.dumps(list(seqs)),))
 
     def bury_content(self, tx: sqlite3.Connection, address: str, before: int) -> None:
@@ -155,6 +158,8 @@ class Documents:
         for number in numbers:
             first = "(SELECT coalesce(min(e.seq), documents.seq) FROM events e WHERE e.document = documents.number)"
             tx.execute(f"UPDATE documents SET first_seq = {first} WHERE number = ?", (number,))
+            none_left = "NOT EXISTS (SELECT 1 FROM events e WHERE e.document = documents.number)"
+            tx.execute(f"DELETE FROM documents WHERE number = ? AND {none_left}", (number,))
         return numbers
 
     def seen_after(self, address: str, seq: int) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from memoryd.catalog.db import Database
+from memoryd.catalog.schema import in_json
 
 Outcome = Literal["done", "failed", "cancelled"]
 KEPT = 200
@@ -84,6 +85,13 @@ class Jobs:
     def listed(self, limit: int) -> list[JobRow]:
         """The newest jobs, the newest first."""
         return [_job(row) for row in self._db.rows(f"{_SELECT} ORDER BY number DESC LIMIT ?", (limit,))]
+
+    def erase(self, needles: Sequence[str]) -> int:
+        """Forget the jobs whose arguments, notes or results hold one of the needles; how many."""
+        words = {form for needle in needles for form in (needle, in_json(needle))}
+        held = "instr(args || note || coalesce(result, ''), ?) > 0"
+        with self._db.write() as tx:
+            return sum(tx.execute(f"DELETE FROM jobs WHERE {held}", (word,)).rowcount for word in sorted(words))
 
     def abandon_running(self) -> list[str]:
         """At a start: mark what an ended daemon left running; the ids."""

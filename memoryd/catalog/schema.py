@@ -209,6 +209,11 @@ def unpacked(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
+def in_json(text: str) -> str:
+    """A text as it stands inside a JSON column."""
+    return json.dumps(text)[1:-1]
+
+
 def migrate(connection: sqlite3.Connection, migrations: Sequence[str], version: int) -> None:
     """Take the file from `version` to the newest one; each step is one transaction. Raises sqlite3.Error."""
     for number in range(version, len(migrations)):

@@ -15,7 +15,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from memoryd.catalog.db import Database, open_or_replace
-from memoryd.catalog.schema import STATE
+from memoryd.catalog.schema import STATE, in_json
 
 ANSWER_SECONDS = 30 * 86_400
 """How long the answer to a redeemed token is kept."""
@@ -134,6 +134,22 @@ class State:
         self.intents = Intents(self._db)
         self.recalls = Recalls(self._db)
         self.answers = Answers(self._db)
+
+    def erase(self, facts: Iterable[str], needles: Sequence[str]) -> int:
+        """Forget what is counted for these facts and every answer that holds one of the needles; how many rows went.
+
+        Nothing of them is left in the file.
+        """
+        with self._db.write() as tx:
+            before = tx.total_changes
+            tx.executemany("DELETE FROM recalls WHERE fact = ?", [(fact,) for fact in facts])
+            for needle in needles:
+                tx.execute(
+                    "DELETE FROM answers WHERE instr(answer, ?) > 0 OR instr(answer, ?) > 0", (needle, in_json(needle))
+                )
+            dropped = tx.total_changes - before
+        self._db.compact()
+        return dropped
 
     def checkpoint(self) -> bool:
         """Empty the write-ahead log; False where readers held it."""

@@ -52,6 +52,14 @@ class EmbeddingCache:
         if items:
             self._guarded(lambda connection: _put(connection, fingerprint, items))
 
+    def drop(self, hashes: Iterable[str]) -> int:
+        """Forget these texts (64 hex digits) whatever the model, and leave nothing of them in the file; how many rows.
+
+        Raises DiskFull, IndexProblem.
+        """
+        wanted = [(bytes.fromhex(digest),) for digest in dict.fromkeys(hashes)]
+        return self._guarded(lambda connection: _drop(connection, wanted))
+
     def count(self, fingerprint: str) -> int:
         """How many vectors of one model there are."""
         query = "SELECT count(*) FROM vectors JOIN models ON models.id = model WHERE fingerprint = ?"
@@ -161,6 +169,21 @@ def _get(connection: sqlite3.Connection, fingerprint: str, wanted: Sequence[str]
         )
         found.update({digest.hex(): vector for digest, crc, vector in rows if zlib.crc32(vector) == crc})
     return found
+
+
+def _drop(connection: sqlite3.Connection, wanted: Sequence[tuple[bytes]]) -> int:
+    before = connection.total_changes
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.executemany("DELETE FROM vectors WHERE text_sha256 = ?", wanted)
+    except BaseException:  # let go of what was taken, then raised on
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    dropped = connection.total_changes - before
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return dropped
 
 
 def _put(connection: sqlite3.Connection, fingerprint: str, items: Mapping[str, bytes]) -> None:

@@ -19,6 +19,18 @@ FORGOTTEN = "forgotten"
 """Catalog meta: JSON {address: seq of its newest tombstone}."""
 
 
+MARKER = "forget.json"
+"""Lies in the home while an erasure is under way: which contents, for whoever goes on with it."""
+
+
+def interrupted(home: Home) -> list[str]:
+    """Addresses of an erasure that did not come to its end."""
+    try:
+        return [str(one) for one in json.loads((home.root / MARKER).read_bytes())["addresses"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
 def forgotten(home: Home) -> dict[str, int]:
     """The contents that were erased on purpose, with the number of the tombstone that says so."""
     return cast("dict[str, int]", json.loads(home.catalog.meta(FORGOTTEN) or "{}"))

@@ -96,7 +96,7 @@ def _collected(run: Run, dry_run: bool) -> dict[str, Any]:
     report = _report(run, reach, found, since, sweep)
     if dry_run:
         return {**report, "dry_run": True, "ok": True}
-    _sweep(run, reach, sweep)
+    sweep_packs(run, reach, sweep)
     left = {key: when for key, when in since.items() if key not in run.dropped}
     return {**report, **_done(run, left, before.stored_bytes), "ok": _recount(run, reach)}
 
@@ -141,7 +141,8 @@ def _condemned(home: Home, found: Tally, now: float) -> dict[bytes, float]:
     return {key: known.get(key, now) for share in found.shares.values() for key in share.dead}
 
 
-def _sweep(run: Run, reach: Reach, sweep: Sweep) -> None:
+def sweep_packs(run: Run, reach: Reach, sweep: Sweep) -> None:
+    """Carry out a sweep as far as disk and `run.stop` allow; what happened is noted in `run`."""
     waiting = [(step, False) for step in sweep.steps]
     for number, (step, alone) in enumerate(_growing(waiting), 1):
         if run.stop():

@@ -100,7 +100,7 @@ def _located(
     """The document and the address to read; a past content of a visible document may be read by its address."""
     if address is not None:
         return _by_address(home, scopes, address)
-    row = _by_source(home, source) if source is not None else _by_id(home, scopes, id or "")
+    row = by_source(home, source) if source is not None else _by_id(home, scopes, id or "")
     if row is None or row.scope not in scopes:
         raise NotFound(f"There is nothing at {(source or id or '')[:200]!r} in this session's scopes.")
     if row.address is None:
@@ -123,7 +123,8 @@ def _by_address(home: Home, scopes: Scopes, address: str) -> tuple[DocumentRow, 
     return rows[0], found[0]
 
 
-def _by_source(home: Home, source: str) -> DocumentRow | None:
+def by_source(home: Home, source: str) -> DocumentRow | None:
+    """The document at `label/path`, as answers show it; whoever asks sees to the scopes."""
     label, _, path = source.partition("/")
     row = home.documents.by_path(label, path.encode("utf-8", "surrogateescape"))
     if row is None and "\\x" in path:  # as answers show a name that is not UTF-8

@@ -12,6 +12,7 @@ from contextlib import suppress
 from memoryd.catalog.documents import DocumentRow
 from memoryd.digest import address_of
 from memoryd.errors import ContentDamaged, DiskFull, HomeError, NotFound, StoreError, VaultError, VaultFileInvalid
+from memoryd.operations.burial import standing
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import UNREAD, Seen, store_group, valid_scope
 from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
@@ -19,6 +20,7 @@ from memoryd.sources import entry
 
 BATCH = 200
 PACKS_NOTICE = "packs"
+ERASED = "Exactly these bytes were erased with `memoryd forget`: the file is not taken in. Remove it, or change it."
 
 
 def vault_seen(path: bytes, data: bytes, known: DocumentRow | None = None) -> Seen:
@@ -59,10 +61,14 @@ def take_files(home: Home, paths: Iterable[bytes], gone: Collection[bytes] = ())
 
 def _take(home: Home, paths: Iterable[bytes], gone: Collection[bytes], counts: dict[str, int]) -> None:
     batch: list[Seen] = []
+    forgotten = standing(home)
     for path in paths:
         row = home.documents.by_path(VAULT_SOURCE, path)
         there = row is not None and row.address is not None
         one = _look(home, path, row)
+        if forgotten and one is not None and one.data is not None and address_of(one.data) in forgotten:
+            home.notices[f"vault/{shown_path(path)}"] = ERASED
+            continue
         if one is None and path in gone and row is not None and there and not home.vault.exists(path):
             counts["removed"] += 1
             batch.append(Seen(VAULT_SOURCE, path, row.scope, "memory", None))

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from memoryd.errors import DiskFull, IndexProblem
+from memoryd.operations import burial
 from memoryd.operations.home import Home, index_identity
 from memoryd.operations.ingest import replay
 from memoryd.operations.reconcile import DISK_NOTICE, reconcile_vault, settle_intents
 from memoryd.operations.shadow import sweep
 
 Done = TypeVar("Done")
+FORGET_NOTICE = "forget"
 
 
 def recover(home: Home) -> dict[str, Any]:
@@ -30,8 +32,15 @@ def recover(home: Home) -> dict[str, Any]:
     intents = settle_intents(home)
     vault = _room_permitting(home, lambda: reconcile_vault(home))
     open_generation(home)
+    _tell_interrupted(home)
     home.opening.hold()
     return {"replayed": replayed, "intents": intents, "vault": vault}
+
+
+def _tell_interrupted(home: Home) -> None:
+    if left := burial.interrupted(home):
+        step = f"Run `memoryd forget {' '.join(left[:20])}` again."
+        home.notices[FORGET_NOTICE] = f"An erasure of {len(left)} contents did not come to its end. {step}"
 
 
 def _room_permitting(home: Home, step: Callable[[], Done]) -> Done | None:

@@ -89,6 +89,12 @@ class Ledger:
         elif stone.target is not None:
             self.targets[stone.target] = stone.seq
 
+    def hide(self, contents: Iterable[bytes], seqs: Iterable[int]) -> None:
+        """Decide as if tombstones for these contents and records had been written last."""
+        self.last_seq += 1
+        self.addresses.update(dict.fromkeys(contents, self.last_seq))
+        self.targets.update(dict.fromkeys(seqs, self.last_seq))
+
     def buried(self, seq: int, address: bytes | None = None) -> bool:
         """Whether a tombstone takes back this record (of this content)."""
         return seq in self.targets or (address is not None and seq < self.addresses.get(address, 0))
@@ -98,7 +104,7 @@ class Ledger:
         found = Decision(forgotten=set(self.addresses))
         for (source, _path), states in self.documents.items():
             left = self._standing(states, found)
-            found.forgotten.difference_update(state.address for state in left if state.address is not None)
+            found.forgotten.difference_update([state.address for state in left if state.address is not None])
             whole = source in KEPT_SOURCES or not expire
             kept = len(left) if whole else 0
             for rank, (state, next_seen) in enumerate(_newest_first(left)):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,6 +103,41 @@ class Vault:
             self._refuse_half_way()
             return Attempt(self.git, self._folder, self._keeper(), self._files, writes, spawned).run(message)
 
+    def remove(self, paths: Sequence[bytes], message: str) -> str | None:
+        """Remove these files by a commit of their own, durably; the commit, None where HEAD held none of them.
+
+        Former bytes that were kept for an undo go too. On failure the files are back and a typed error comes, as from
+        `commit`. For a person's erasure alone: no tool of an agent comes here.
+        """
+        with self._lane:
+            self._refuse_half_way()
+            places, head = self.git.places(), self.git.head()
+            self._files.discard_tree(places.own / UNDO_FOLDER, owner=OWNER)
+            former = {path: self._folder.peek(path) for path in paths}
+            held = self.git.tree_entries(head, paths) if head is not None and paths else {}
+            tracked = [path for path in paths if held.get(path) is not None]
+            try:
+                for path in paths:
+                    self._folder.remove(path)
+                    self._folder.sweep(path)
+                commit = self._commit_removal(tracked, message) if tracked else None
+            except VaultError:
+                for path, data in former.items():
+                    self._folder.restore(path, data)
+                raise
+            loose: list[Word] = [path for path in paths if path not in tracked]
+            if loose:
+                self.git.write(["update-index", "--force-remove", "--", *loose], timeout=CLEANUP_SECONDS)
+            make_durable(places, self._files, None)
+            return commit
+
+    def _commit_removal(self, paths: Sequence[bytes], message: str) -> str | None:
+        self._files.fault("vault.commit")
+        words: list[Word] = ["commit", "--only", "--quiet", "--message=" + message, "--", *map(literal, paths)]
+        self.git.write(words, settings=self.git.identity(), timeout=self.git.timeout)
+        self._files.fault("vault.committed")
+        return self.git.head()
+
     def settle(self, path: bytes, sha256: str) -> Literal["forward", "undone"]:
         """Bring an interrupted write of `path` (whose bytes have this SHA-256) to one end.
 
@@ -181,13 +215,12 @@ class Vault:
     def _create(self) -> None:
         fresh = self.path.parent / f".{self.path.name}.memoryd-new"
         try:
-            if fresh.exists():
-                shutil.rmtree(fresh)
+            self._files.discard_tree(fresh, owner=OWNER)
             self._files.mkdir(fresh, owner=OWNER)
             self.git.run(["init", "-q", "-b", "main", "--template=", "."], cwd=fresh)
             for folder, _, names in os.walk(fresh, topdown=False):
                 for name in names:
-                    _fsync_file(Path(folder, name))
+                    self._files.fsync_file(Path(folder, name), owner=OWNER)
                 self._files.fsync_dir(Path(folder), owner=OWNER)
             self._files.rename(fresh, Path(os.path.realpath(self.path)), owner=OWNER)
         except OSError as error:
@@ -225,11 +258,3 @@ def _parse_aliases(data: bytes) -> dict[str, Any]:
         step = "Correct scopes.json (it begins on line 1) in the vault by hand."
         raise VaultFileInvalid(message, next_step=step, path="scopes.json", line=1)
     return table
-
-
-def _fsync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

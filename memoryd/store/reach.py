@@ -173,6 +173,11 @@ class Reach:
         below += [entry.address for entry in node.entries if entry.kind == DIRECTORY]
         return {entry.address for entry in node.entries if entry.kind != DIRECTORY}, below
 
+    def node_named(self, address: bytes) -> tuple[set[bytes], list[bytes]]:
+        """As `node`, by address alone; nothing for one that is not stored. Raises ReachUnknown."""
+        places = self._nodes.get(address)
+        return self.node(address, places[0]) if places else (set(), [])
+
     def named_by(self, key: bytes) -> set[bytes]:
         """Keys of what a manifest or node names directly; nothing for other keys. Raises ReachUnknown."""
         kind, address = key[:1], key[1:]

@@ -314,7 +314,7 @@ def test_case_9_content_added_again_between_mark_and_sweep_survives(home, clock,
     clock.now += 11 * HOUR
     from memoryd.operations import collect
 
-    real = collect._sweep
+    real = collect.sweep_packs
 
     def late(*arguments: object) -> None:
         put(home, "again", data)
@@ -324,7 +324,7 @@ def test_case_9_content_added_again_between_mark_and_sweep_survives(home, clock,
             group.commit()
         real(*arguments)
 
-    monkeypatch.setattr(collect, "_sweep", late)
+    monkeypatch.setattr(collect, "sweep_packs", late)
     gc(home)
     monkeypatch.undo()
     assert home.store.read(address_of(data)) == data
