@@ -52,6 +52,23 @@ def canonical_json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
+def read_canonical(raw: bytes) -> Any:
+    """The value whose canonical JSON these bytes are. Raises ValueError where they are no canonical JSON."""
+    text = raw.decode()
+    value = _DECODER.decode(text)
+    if _ENCODER.encode(value) != text:
+        raise ValueError("the JSON is not in its canonical form")
+    return value
+
+
+def _no_float(text: str) -> float:
+    raise ValueError(f"canonical JSON here holds no {text}")
+
+
+_DECODER = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float)
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def _refuse_floats(value: Any) -> None:
     if isinstance(value, float):
         raise TypeError("canonical JSON here holds no floats")

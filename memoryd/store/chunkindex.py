@@ -81,6 +81,12 @@ class PackRows:
         return sum(1 for row in self.chunks if row[4]) + len(self.manifests)
 
 
+def sum_of(rows: PackRows) -> int:
+    """What `ChunkIndex.sums` says of a pack when it holds exactly these rows."""
+    tables = (("chunks", rows.chunks), ("manifests", rows.manifests), ("nodes", rows.nodes), ("records", rows.records))
+    return sum(hash((name, *row)) for name, found in tables for row in set(found))
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Sums over all applied packs; a second copy of a chunk counts again."""
@@ -261,6 +267,21 @@ class ChunkIndex:
                 for number, rows in connection.execute(f"SELECT pack, count(*) FROM {table} GROUP BY pack"):
                     counts[number] = counts.get(number, 0) + rows
             return {uuid: (counts.get(number, 0), bool(gone)) for uuid, number, gone in connection.execute(query)}
+
+    def sums(self) -> dict[bytes, int]:
+        """A number for each pack that stands for all rows of it, equal to `sum_of` what the pack holds."""
+        columns = {
+            "chunks": "sha256, frame_off, inner_off, raw_len, whole",
+            "manifests": "address, frame_off, inner_off, raw_len, size",
+            "nodes": "address, frame_off, inner_off, raw_len",
+            "records": "first_seq, frame_off, last_seq",
+        }
+        sums: dict[int, int] = {}
+        with self._reading() as connection:
+            for table in _TABLES:
+                for number, *row in connection.execute(f"SELECT pack, {columns[table]} FROM {table}"):
+                    sums[number] = sums.get(number, 0) + hash((table, *row))
+        return {self._ids[number]: value for number, value in sums.items()}
 
     def applied(self) -> set[bytes]:
         """Ids of all applied packs, replaced ones included."""

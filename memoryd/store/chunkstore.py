@@ -325,10 +325,15 @@ class ChunkStore(Reader):
         totals = self._keeper.ask(lambda index: index.totals())
         return StoreStats(totals.packs, totals.chunks, totals.contents, totals.raw_bytes, totals.stored_bytes)
 
-    def findings(self, *, read_data: bool) -> Iterator[Finding]:
-        """Everything that is wrong in packs and index; call it while no group commits. `read_data`: every byte."""
+    def findings(self, *, read_data: bool = False, quick: bool = False) -> Iterator[Finding]:
+        """Everything that is wrong in packs and index; call it while no group commits.
+
+        `read_data`: every byte; `quick`: files and footers only.
+        """
         try:
-            yield from findings(self._shelf, self._keeper.index, read_data=read_data)
+            yield from findings(
+                self._shelf, self._keeper.index, "data" if read_data else "quick" if quick else "structure"
+            )
         except sqlite3.Error as error:
             yield Finding("index-damaged", "store/index.db", f"The index cannot be read: {error}.", REBUILD)
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 from memoryd.digest import PREFIX
 from memoryd.errors import FormatUnsupported, PackDamaged
 from memoryd.records import Finding
 from memoryd.store import pack as packs
-from memoryd.store.chunkindex import ChunkIndex, PackRows, RecordFrame
+from memoryd.store.chunkindex import ChunkIndex, PackRows, RecordFrame, sum_of
 from memoryd.store.manifest import Manifest
 from memoryd.store.merkle import parse_node
+from memoryd.store.pack import FrameHeader, TocEntry
+from memoryd.store.salvage import frames_of, not_listed
 from memoryd.store.shelf import Frame, PackFile, Shelf
-from memoryd.store.survey import manifests_in, records_in, rows_of
+from memoryd.store.survey import add_items, add_lost, add_told
 
+Level = Literal["quick", "structure", "data"]
 NAMED_MOST = 50
 READD = "Add the named contents again, or restore the pack from a backup."
 RESCAN = (
@@ -25,8 +31,12 @@ RESCAN = (
 REBUILD = "Run `memoryd rebuild`."
 
 
-def findings(shelf: Shelf, index: ChunkIndex, *, read_data: bool) -> Iterator[Finding]:
-    """Everything that is wrong; nothing is changed. `read_data` also unpacks and hashes every stored byte."""
+def findings(shelf: Shelf, index: ChunkIndex, level: Level) -> Iterator[Finding]:
+    """Everything that is wrong; nothing is changed.
+
+    `quick` looks at files, footers and SQLite's own check, `structure` also at every header, table, manifest and record
+    and compares them with the index, `data` unpacks and hashes every stored byte.
+    """
     for problem in index.problems():
         yield Finding("index-damaged", "store/index.db", f"SQLite reports: {problem}.", REBUILD)
     listed, strays = shelf.listing()
@@ -38,87 +48,130 @@ def findings(shelf: Shelf, index: ChunkIndex, *, read_data: bool) -> Iterator[Fi
             where = _shown(shelf, shelf.path(pack))
             message = f"The pack is gone; the index lists {applied[pack][0]} entries in it."
             yield Finding("pack-missing", where, message, READD, _lost(index, pack, None))
-    records = set(index.record_frames(0))
+    known = _Known(index, {pack: rows for pack, (rows, gone) in applied.items() if not gone})
     for pack in listed:
         if pack not in applied or not applied[pack][1]:
-            entries = applied.get(pack, (None, False))[0]
-            yield from _pack_findings(shelf, index, records, pack, entries, read_data)
+            yield from _quick(shelf, known, pack) if level == "quick" else _Look(shelf, known, pack, level).findings()
 
 
-def _pack_findings(
-    shelf: Shelf, index: ChunkIndex, records: set[RecordFrame], pack: bytes, indexed: int | None, read_data: bool
-) -> Iterator[Finding]:
+class _Known:
+    """What the index says, asked once for all packs. `rows`: how many it lists of each pack in force."""
+
+    def __init__(self, index: ChunkIndex, rows: dict[bytes, int]) -> None:
+        self.index = index
+        self.rows = rows
+
+    @cached_property
+    def records(self) -> set[RecordFrame]:
+        return set(self.index.record_frames(0))
+
+    @cached_property
+    def sums(self) -> dict[bytes, int]:
+        return self.index.sums()
+
+
+def _quick(shelf: Shelf, known: _Known, pack: bytes) -> Iterator[Finding]:
     where = _shown(shelf, shelf.path(pack))
     try:
         with shelf.open(pack) as file:
-            offsets, damage = _frames(file)
-            if damage is not None:
-                yield Finding("pack-damaged", where, damage, READD, {} if offsets else _lost(index, pack, None))
-            for offset in offsets:
-                problem = _frame_problem(file, offset, read_data)
-                if problem is not None:
-                    yield _damaged_frame(index, records, pack, offset, Finding("frame-damaged", where, problem, READD))
-        if offsets:
-            yield from _index_findings(index, records, rows_of(shelf, pack), indexed, where)
-            yield from _open_manifests(shelf, index, pack, where)
+            file.footer()
     except PackDamaged as error:
-        yield Finding("pack-damaged", where, error.message, READD, _lost(index, pack, None))
+        yield Finding("pack-damaged", where, error.message, READD, _lost(known.index, pack, None))
     except FormatUnsupported as error:
         yield Finding("pack-unsupported", where, error.message, error.next_step)
-
-
-def _damaged_frame(index: ChunkIndex, records: set[RecordFrame], pack: bytes, offset: int, finding: Finding) -> Finding:
-    """The finding with what the frame held, as far as the index knows."""
-    held = [[at.first_seq, at.last_seq] for at in records if (at.pack, at.frame_off) == (pack, offset)]
-    if held:
-        return replace(finding, remedy=RESCAN, details={"records": held[0]})
-    return replace(finding, details=_lost(index, pack, offset))
-
-
-def _frames(file: PackFile) -> tuple[list[int], str | None]:
-    """Offsets of the frames, and what is wrong with header or footer."""
-    try:
-        return [entry.offset for entry in file.footer().entries], None
-    except PackDamaged as error:
-        return list(file.scan()), error.message
-
-
-def _frame_problem(file: PackFile, offset: int, read_data: bool) -> str | None:
-    try:
-        header = file.header(offset)
-        if read_data:
-            _check_data(file.frame(offset))
-        else:
-            file.items(offset, header)
-    except PackDamaged as error:
-        return error.message
-    return None
-
-
-def _check_data(frame: Frame) -> None:
-    """Hash every item and read every form that this version knows. Raises PackDamaged."""
-    frame.checked(frame.header.sha256, 0, frame.header.raw_len)
-    for digest, at, length in frame.items():
-        raw = frame.checked(digest, at, length)
-        if frame.header.kind == packs.TREE:
-            parse_node(raw)
-    if frame.header.kind == packs.MANIFEST:
-        list(manifests_in(frame))
-    elif frame.header.kind in packs.RECORD_NAMES:
-        records_in(frame, canonical=True)
-
-
-def _index_findings(
-    index: ChunkIndex, records: set[RecordFrame], rows: PackRows, indexed: int | None, where: str
-) -> Iterator[Finding]:
-    if indexed is None and rows.pack not in index.applied():
+    if pack not in known.rows:
         yield Finding("pack-not-indexed", where, "The index does not know this pack.", REBUILD)
-        return
-    missing = _missing_rows(index, records, rows)
-    held = len(rows.chunks) + len(rows.manifests) + len(rows.nodes) + len(rows.records)
-    if missing or (indexed is not None and indexed != held):
-        message = f"The pack holds {held} entries, the index lists {indexed} and lacks {missing} of them."
-        yield Finding("index-differs", where, message, REBUILD)
+
+
+class _Look:
+    """One pack, looked at from its first to its last frame, each read once."""
+
+    def __init__(self, shelf: Shelf, known: _Known, pack: bytes, level: Level) -> None:
+        self._shelf = shelf
+        self._known = known
+        self._pack = pack
+        self._all = level == "data"
+        self._where = _shown(shelf, shelf.path(pack))
+        self._manifests: list[Manifest] = []
+        self._whole = True
+
+    def findings(self) -> Iterator[Finding]:
+        """What is wrong with it."""
+        index = self._known.index
+        try:
+            with self._shelf.open(self._pack) as file:
+                listed, damage = frames_of(file)
+                if damage is not None:
+                    details = {} if listed else _lost(index, self._pack, None)
+                    yield Finding("pack-damaged", self._where, damage, READD, details)
+                rows = PackRows(self._pack, file.size)
+                for offset, entry in listed.items():
+                    problem = self._frame(rows, file, offset, entry)
+                    if problem is not None:
+                        yield self._damaged(offset, problem)
+            if listed:
+                yield from self._against_index(rows)
+                yield from _open_manifests(index, self._manifests, rows, self._where)
+        except PackDamaged as error:
+            yield Finding("pack-damaged", self._where, error.message, READD, _lost(index, self._pack, None))
+        except FormatUnsupported as error:
+            yield Finding("pack-unsupported", self._where, error.message, error.next_step)
+
+    def _frame(self, rows: PackRows, file: PackFile, offset: int, entry: TocEntry | None) -> str | None:
+        """Add what a frame holds to the rows; what is wrong with it."""
+        try:
+            if self._all:
+                header = self._read(rows, file.frame(offset, 0 if entry is None else entry.length))
+            else:
+                header = file.header(offset)
+                if header.kind in (packs.CHUNK, packs.TREE):
+                    add_items(rows, header, offset, file.items(offset, header))
+                else:
+                    self._read(rows, file.frame(offset))
+        except PackDamaged as error:
+            self._whole = False
+            add_lost(rows, file, offset, entry)
+            return error.message
+        return not_listed(offset) if entry is not None and entry.crc != header.crc else None
+
+    def _read(self, rows: PackRows, frame: Frame) -> FrameHeader:
+        """Hash every item, and read every form that this version knows. Raises PackDamaged.
+
+        The SHA-256 of several items together is not made again: their own cover the same bytes.
+        """
+        header = frame.header
+        if header.kind == packs.MANIFEST or header.kind in packs.RECORD_NAMES:
+            self._manifests += add_told(rows, frame, canonical=self._all)
+            return header
+        raw = memoryview(frame.raw)
+        for digest, at, length in frame.items():
+            if sha256(raw[at : at + length]).digest() != digest:
+                raise PackDamaged(f"An item of the frame at byte {frame.offset} does not match its SHA-256.")
+            if header.kind == packs.TREE:
+                parse_node(bytes(raw[at : at + length]))
+        if header.kind in (packs.CHUNK, packs.TREE):
+            add_items(rows, header, frame.offset, [(digest, length) for digest, _at, length in frame.items()])
+        return header
+
+    def _damaged(self, offset: int, problem: str) -> Finding:
+        """The finding with what the frame held, as far as the index knows."""
+        finding = Finding("frame-damaged", self._where, problem, READD)
+        held = [[at.first_seq, at.last_seq] for at in self._known.records if at[2:] == (self._pack, offset)]
+        if held:
+            return replace(finding, remedy=RESCAN, details={"records": held[0]})
+        return replace(finding, details=_lost(self._known.index, self._pack, offset))
+
+    def _against_index(self, rows: PackRows) -> Iterator[Finding]:
+        known, indexed = self._known, self._known.rows.get(self._pack)
+        if indexed is None:
+            yield Finding("pack-not-indexed", self._where, "The index does not know this pack.", REBUILD)
+        elif known.sums.get(self._pack, 0) != sum_of(rows):
+            held = len(rows.chunks) + len(rows.manifests) + len(rows.nodes) + len(rows.records)
+            missing = _missing_rows(known.index, known.records, rows)
+            if not missing and not self._whole:
+                return  # the index lists what a damaged frame held, too
+            message = f"The pack holds {held} entries, the index lists {indexed} and lacks {missing} of them."
+            yield Finding("index-differs", self._where, message, REBUILD)
 
 
 def _missing_rows(index: ChunkIndex, records: set[RecordFrame], rows: PackRows) -> int:
@@ -139,32 +192,18 @@ def _missing_rows(index: ChunkIndex, records: set[RecordFrame], rows: PackRows) 
     return len(wanted - held) + len(frames - records)
 
 
-def _open_manifests(shelf: Shelf, index: ChunkIndex, pack: bytes, where: str) -> Iterator[Finding]:
-    """Manifests of this pack that name a chunk which the index does not hold with that length."""
-    with shelf.open(pack) as file:
-        for offset in _frames(file)[0]:
-            try:
-                if file.header(offset).kind != packs.MANIFEST:
-                    continue
-                found = [manifest for _at, _length, manifest in manifests_in(file.frame(offset))]
-            except PackDamaged:
-                continue  # named as a damaged frame already
-            for manifest in found:
-                yield from _open_manifest(index, manifest, where)
-
-
-def _open_manifest(index: ChunkIndex, manifest: Manifest, where: str) -> Iterator[Finding]:
-    places = index.chunks(list({digest for digest, _length in manifest.chunks}))
-    absent = {
-        digest.hex()
-        for digest, length in manifest.chunks
-        if not any(place.raw_len == length for place in places.get(digest, ()))
-    }
-    if absent:
-        address = PREFIX + manifest.address.hex()
-        message = f"{address} lacks {len(absent)} of its {len(manifest.chunks)} chunks."
-        details = {"address": address, "chunks": sorted(absent)[:NAMED_MOST]}
-        yield Finding("manifest-open", where, message, READD, details)
+def _open_manifests(index: ChunkIndex, manifests: Sequence[Manifest], rows: PackRows, where: str) -> Iterator[Finding]:
+    """Those that name a chunk which neither this pack nor, as the index says, another one holds with that length."""
+    held = {(row[0], row[3]) for row in rows.chunks}
+    wanted = {digest for manifest in manifests for digest, length in manifest.chunks if (digest, length) not in held}
+    held |= {(digest, place.raw_len) for digest, places in index.chunks(sorted(wanted)).items() for place in places}
+    for manifest in manifests:
+        absent = {digest.hex() for digest, length in manifest.chunks if (digest, length) not in held}
+        if absent:
+            address = PREFIX + manifest.address.hex()
+            message = f"{address} lacks {len(absent)} of its {len(manifest.chunks)} chunks."
+            details = {"address": address, "chunks": sorted(absent)[:NAMED_MOST]}
+            yield Finding("manifest-open", where, message, READD, details)
 
 
 def _lost(index: ChunkIndex, pack: bytes, frame_off: int | None) -> dict[str, object]:

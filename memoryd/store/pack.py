@@ -173,16 +173,16 @@ def parse_items(header: FrameHeader, table: bytes, offset: int) -> list[tuple[by
     return items
 
 
-def check_payload(header: FrameHeader, payload: bytes, offset: int) -> None:
+def check_payload(header: FrameHeader, payload: bytes | memoryview, offset: int) -> None:
     """Raises PackDamaged where the stored payload is not what the header says."""
     if len(payload) != header.stored_len or crc32(payload) != header.payload_crc:
         raise PackDamaged(f"The payload of the frame at byte {offset} does not match its checksum.", offset=offset)
 
 
-def decode_payload(header: FrameHeader, payload: bytes, offset: int) -> bytes:
+def decode_payload(header: FrameHeader, payload: bytes | memoryview, offset: int) -> bytes:
     """The raw bytes of a frame's checked payload, never more than the header declares. Raises PackDamaged."""
     if header.codec == CODEC_RAW:
-        raw = payload
+        raw = bytes(payload)
     elif header.codec == CODEC_ZSTD:
         raw = _decompress(payload, header.raw_len, offset)
     else:
@@ -221,7 +221,7 @@ def _compress(raw: bytes | memoryview, level: int) -> tuple[int, bytes]:
     return (CODEC_ZSTD, packed) if len(packed) < len(raw) else (CODEC_RAW, bytes(raw))
 
 
-def _decompress(payload: bytes, raw_len: int, offset: int) -> bytes:
+def _decompress(payload: bytes | memoryview, raw_len: int, offset: int) -> bytes:
     """One zstd frame; a stated size must be the declared one, and without one the output is bounded by it."""
     try:
         stated = zstandard.frame_content_size(payload)

@@ -7,12 +7,11 @@ and where that is damaged by their marks.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memoryd.digest import canonical_json
+from memoryd.digest import read_canonical
 from memoryd.errors import PackDamaged
 from memoryd.store import pack as packs
 from memoryd.store.manifest import parse_manifest
@@ -65,6 +64,8 @@ def read_frame(file: PackFile, offset: int, entry: packs.TocEntry | None = None)
     try:
         header = file.header(offset)
         left.kind = header.kind
+        if entry is not None and entry.crc != header.crc:
+            left.problem = not_listed(offset)
         if header.kind in packs.RECORD_NAMES:
             left.seqs = (header.seq, header.seq + header.items - 1)
         items = file.items(offset, header)
@@ -82,7 +83,7 @@ def _raw(file: PackFile, header: FrameHeader, offset: int, left: FrameLeft) -> b
         packs.check_payload(header, payload, offset)
         return packs.decode_payload(header, payload, offset)
     except PackDamaged as error:
-        left.problem = error.message
+        left.problem = left.problem or error.message
         return packs.decode_left(header, payload)
 
 
@@ -113,12 +114,17 @@ def _piece(header: FrameHeader, digest: bytes, data: bytes) -> Piece:
 
 def _seq(raw: bytes) -> int:
     try:
-        data = json.loads(raw)
-        if isinstance(data, dict) and isinstance(data.get("seq"), int) and canonical_json(data) == raw:
+        data = read_canonical(raw)
+        if isinstance(data, dict) and isinstance(data.get("seq"), int):
             return int(data["seq"])
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         pass
     raise PackDamaged("A record is not canonical JSON with a number.")
+
+
+def not_listed(offset: int) -> str:
+    """What is wrong where a sound frame lies in the place of another one."""
+    return f"The frame at byte {offset} is not the one that the footer lists."
 
 
 def is_foreign(left: FrameLeft) -> bool:

@@ -117,9 +117,9 @@ class PackFile:
         """(SHA-256, length) of every item, from the checked table."""
         return packs.parse_items(header, self.read_at(offset + packs.FRAME_SIZE, header.table_len), offset)
 
-    def frame(self, offset: int) -> Frame:
-        """The frame at `offset`, its checksums verified, its payload unpacked."""
-        header, table, payload = self._stored(offset)
+    def frame(self, offset: int, length: int = 0) -> Frame:
+        """The frame at `offset`, its checksums verified, its payload unpacked; `length` where the footer tells it."""
+        header, table, payload = self._stored(offset, length)
         return Frame(offset, header, table, packs.decode_payload(header, payload, offset))
 
     def check_frame(self, offset: int) -> None:
@@ -127,12 +127,19 @@ class PackFile:
         header, table, _payload = self._stored(offset)
         packs.parse_items(header, table, offset)
 
-    def _stored(self, offset: int) -> tuple[packs.FrameHeader, bytes, bytes]:
-        header = self.header(offset)
-        body = self.read_at(offset + packs.FRAME_SIZE, header.table_len + header.stored_len)
+    def _stored(self, offset: int, length: int = 0) -> tuple[packs.FrameHeader, bytes, bytes | memoryview]:
+        if length:
+            stored = memoryview(self.read_at(offset, length))
+            header = packs.parse_frame_header(bytes(stored[: packs.FRAME_SIZE]), offset)
+            if header.length != length:
+                raise PackDamaged(f"The frame at byte {offset} has not the length that the footer says.", offset=offset)
+            body = stored[packs.FRAME_SIZE :]
+        else:
+            header = self.header(offset)
+            body = memoryview(self.read_at(offset + packs.FRAME_SIZE, header.table_len + header.stored_len))
         payload = body[header.table_len :]
         packs.check_payload(header, payload, offset)
-        return header, body[: header.table_len], payload
+        return header, bytes(body[: header.table_len]), payload
 
     def scan(self) -> Iterator[int]:
         """Offsets of the frames that are found without a footer: end to end, and after damage by their magic."""

@@ -9,15 +9,15 @@ A damaged frame of records keeps its row, so that its sequence numbers are not g
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memoryd.digest import canonical_json
+from memoryd.digest import read_canonical
 from memoryd.errors import PackDamaged
 from memoryd.store import pack as packs
 from memoryd.store.chunkindex import PackRows
 from memoryd.store.manifest import Manifest, parse_manifest
-from memoryd.store.pack import TocEntry
+from memoryd.store.pack import FrameHeader, TocEntry
 from memoryd.store.shelf import Frame, PackFile, Shelf
 
 
@@ -35,13 +35,13 @@ def rows_of(shelf: Shelf, pack: bytes) -> PackRows:
             rows = PackRows(pack, file.size)
         for offset, entry in listed.items():
             try:
-                _add_frame(rows, file, offset)
+                add_frame(rows, file, offset)
             except PackDamaged:
-                _add_lost(rows, file, offset, entry)
+                add_lost(rows, file, offset, entry)
     return rows
 
 
-def _add_lost(rows: PackRows, file: PackFile, offset: int, entry: TocEntry | None) -> None:
+def add_lost(rows: PackRows, file: PackFile, offset: int, entry: TocEntry | None) -> None:
     """Note which records a damaged frame held, as its own header or the footer says."""
     try:
         about = entry or file.header(offset)
@@ -54,27 +54,46 @@ def _add_lost(rows: PackRows, file: PackFile, offset: int, entry: TocEntry | Non
     rows.last_seq = max(rows.last_seq, about.seq)
 
 
-def _add_frame(rows: PackRows, file: PackFile, offset: int) -> None:
+def add_frame(rows: PackRows, file: PackFile, offset: int) -> FrameHeader:
+    """Add what the frame at `offset` holds; only manifests and records are unpacked. Raises PackDamaged."""
     header = file.header(offset)
+    if header.kind in (packs.CHUNK, packs.TREE):
+        add_items(rows, header, offset, file.items(offset, header))
+    elif header.kind == packs.MANIFEST or header.kind in packs.RECORD_NAMES:
+        add_told(rows, file.frame(offset))
+    else:
+        rows.last_seq = max(rows.last_seq, header.seq)
+    return header
+
+
+def add_items(rows: PackRows, header: FrameHeader, offset: int, items: Sequence[tuple[bytes, int]]) -> None:
+    """Add the chunks or tree nodes of a frame."""
+    at = 0
     if header.kind == packs.CHUNK:
         whole = bool(header.flags & packs.FLAG_WHOLE)
-        at = 0
-        for digest, length in file.items(offset, header):
+        for digest, length in items:
             rows.chunks.append((digest, offset, at, length, whole))
             at += length
-    elif header.kind == packs.TREE:
-        at = 0
-        for digest, length in file.items(offset, header):
+    else:
+        for digest, length in items:
             rows.nodes.append((digest, offset, at, length))
             at += length
-    elif header.kind == packs.MANIFEST:
-        for at, length, manifest in manifests_in(file.frame(offset)):
-            rows.manifests.append((manifest.address, offset, at, length, manifest.size))
-    elif header.kind in packs.RECORD_NAMES:
-        seqs = [seq for seq, _data in records_in(file.frame(offset))]
-        rows.records.append((seqs[0], offset, seqs[-1]))
-        rows.last_seq = max(rows.last_seq, seqs[-1])
     rows.last_seq = max(rows.last_seq, header.seq)
+
+
+def add_told(rows: PackRows, frame: Frame, *, canonical: bool = False) -> list[Manifest]:
+    """Add the manifests or records of a frame, each verified; the manifests. Raises PackDamaged."""
+    found = []
+    if frame.header.kind == packs.MANIFEST:
+        for at, length, manifest in manifests_in(frame):
+            rows.manifests.append((manifest.address, frame.offset, at, length, manifest.size))
+            found.append(manifest)
+    else:
+        seqs = [seq for seq, _data in records_in(frame, canonical=canonical)]
+        rows.records.append((seqs[0], frame.offset, seqs[-1]))
+        rows.last_seq = max(rows.last_seq, seqs[-1])
+    rows.last_seq = max(rows.last_seq, frame.header.seq)
+    return found
 
 
 def manifests_in(frame: Frame) -> Iterator[tuple[int, int, Manifest]]:
@@ -92,10 +111,10 @@ def records_in(frame: Frame, *, canonical: bool = False) -> list[tuple[int, dict
     for digest, at, length in frame.items():
         raw = frame.checked(digest, at, length)
         try:
-            data = json.loads(raw)
-            sound = isinstance(data, dict) and (not canonical or canonical_json(data) == raw)
+            data = read_canonical(raw) if canonical else json.loads(raw)
+            sound = isinstance(data, dict)
         except (ValueError, TypeError, RecursionError) as error:
-            raise PackDamaged(f"A record of the frame at byte {frame.offset} is not JSON.") from error
+            raise PackDamaged(f"A record of the frame at byte {frame.offset} is not JSON of the right form.") from error
         seq = data.pop("seq", None) if sound else None
         if not isinstance(seq, int) or seq <= (found[-1][0] if found else 0):
             raise PackDamaged(f"The records of the frame at byte {frame.offset} are not of a sound form.")

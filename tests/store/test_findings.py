@@ -279,3 +279,26 @@ def test_a_manifest_that_names_another_content_is_refused(opened, put, noise, ho
         with pytest.raises(ContentDamaged):
             call(first)
     assert store.read(second) == noise(50_000, 2)
+
+
+def test_two_sound_frames_that_changed_places_are_found(store, put, noise, home):
+    """Each frame is whole, but lies in the other one's pack."""
+    put(store, noise(1500, 1))
+    put(store, noise(1500, 2))
+    (one, first), (other, second) = ((path, bytearray(path.read_bytes())) for path in packs_of(home))
+    place = slice(packs.HEADER_SIZE, packs.HEADER_SIZE + packs.FRAME_SIZE + 1500)
+    first[place], second[place] = second[place], first[place]
+    one.write_bytes(first)
+    other.write_bytes(second)
+    assert codes(store, read_data=False).count("frame-damaged") == 2
+    assert codes(store, read_data=True).count("frame-damaged") == 2
+
+
+def test_a_quick_look_sees_files_and_footers(store, put, noise, home):
+    put(store, noise(3000, 1))
+    put(store, noise(3000, 2))
+    assert list(store.findings(quick=True)) == []
+    first, second = packs_of(home)
+    first.write_bytes(first.read_bytes()[:-10])
+    second.unlink()
+    assert sorted(finding.code for finding in store.findings(quick=True)) == ["pack-damaged", "pack-missing"]
