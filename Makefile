@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
+EXTRAS_STAMP := $(VENV)/.installed-extras
 WORKERS ?= auto
 
-.PHONY: install demo test check bench clean
+.PHONY: install demo test check test-extras bench bench-store clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +27,10 @@ $(LINT_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --group lint
 	touch $@
 
+$(EXTRAS_STAMP): $(TEST_STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[rabin]'
+	touch $@
+
 install: $(STAMP)  ## memoryd and memproxy in .venv/bin
 
 demo: $(STAMP)  ## the whole thing from nothing, checked; DOCS=folder indexes that folder
@@ -33,6 +38,12 @@ demo: $(STAMP)  ## the whole thing from nothing, checked; DOCS=folder indexes th
 
 test: $(TEST_STAMP)  ## the tests that need no torch and no compiler
 	$(BIN)/python -m pytest -n $(WORKERS) tests
+
+test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C compiler and OpenSSL's headers
+	$(BIN)/python -m pytest -n $(WORKERS) -m extras tests
+
+bench-store: $(TEST_STAMP)  ## ingest, restore and size beside restic, borg, casync and git, those that are installed
+	$(BIN)/python -m tests.benchmarks.bench_store $(ARGS)
 
 bench: $(STAMP)  ## ratios and figures of process, wire, memory and search, measured side by side
 	$(BIN)/python -m tests.benchmarks.bench $(ARGS)

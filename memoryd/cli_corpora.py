@@ -140,6 +140,7 @@ def list_corpora(context: Context, as_json: bool) -> None:
 @click.option(
     "--drop", multiple=True, help="A label that is no longer in config.json: its documents leave the search results."
 )
+@click.option("--full", is_flag=True, help="Read every file, also those whose size and times are as they were.")
 @click.option("--accept-removals", is_flag=True, help="Nearly all files of LABELS are gone, and that is meant.")
 @json_option
 @click.pass_obj
@@ -148,6 +149,7 @@ def scan(
     labels: tuple[str, ...],
     dry_run: bool,
     drop: tuple[str, ...],
+    full: bool,
     accept_removals: bool,
     as_json: bool,
 ) -> None:
@@ -157,6 +159,8 @@ def scan(
     differs from the one in force, or where the check at the end finds something wrong.
     """
     arguments: dict[str, Any] = {"labels": list(labels) or None, "dry_run": dry_run}
+    if full:
+        arguments["full"] = True
     if accept_removals:
         arguments["accept_removals"] = True
     if drop:

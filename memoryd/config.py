@@ -83,8 +83,9 @@ class VaultConfig(Section):
 
 
 class StoreConfig(Section):
-    """Chunk sizes in bytes for a store that does not exist yet; an existing store keeps those in its FORMAT."""
+    """Chunker and chunk sizes in bytes of a new store; one that exists keeps those in its FORMAT."""
 
+    chunker: Literal["fastcdc2020", "rabin"] = "fastcdc2020"
     chunk_min: Annotated[int, Field(ge=256, le=1 << 20)] = 2048
     chunk_avg: Annotated[int, Field(ge=512, le=4 << 20)] = 8192
     chunk_max: Annotated[int, Field(ge=1024, le=16 << 20)] = 65536

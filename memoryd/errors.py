@@ -172,6 +172,12 @@ class ConfigKeyUnknown(ConfigError):
     code = "config-key-unknown"
 
 
+class ExtraMissing(ConfigError):
+    """Something needs an optional part of memoryd that is not installed."""
+
+    code = "extra-missing"
+
+
 class HomeError(MemorydError):
     code = "home-error"
     default_next_step = "Check that the home directory exists, is yours and is writable, or set MEMORYD_HOME."

@@ -15,6 +15,7 @@ GROUND = ["errors", "records", "digest", "files", "runtime", "config"]
 ROOMS: dict[str, list[str]] = {
     "store": [
         "format",
+        "rabin",
         "chunker",
         "pack",
         "manifest",
@@ -91,6 +92,7 @@ ROOMS: dict[str, list[str]] = {
         "treewriter",
         "treewalk",
         "corpustree",
+        "scancache",
         "reconcile",
         "shadow",
         "recover",

@@ -91,6 +91,14 @@ class StatCache:
                 place = one.path.rstrip(b"/") + b"/" + name
                 tx.execute("DELETE FROM folders WHERE path = ? OR (path > ? AND path < ?)", _range(place))
 
+    def forget_below(self, prefix: bytes, but: set[bytes]) -> None:
+        """Forget the folders whose path begins with `prefix` (which ends with a slash), except these."""
+        found = self._db.rows("SELECT path FROM folders WHERE path >= ? AND path < ?", (prefix, prefix[:-1] + b"0"))
+        gone = [row for row in found if row[0] not in but]
+        if gone:
+            with self._db.write() as tx:
+                tx.executemany("DELETE FROM folders WHERE path = ?", gone)
+
     def epoch(self, packs: set[bytes]) -> int:
         """The current epoch; a new one where a pack is gone that held what the former one names."""
         number = int(self._db.meta(EPOCH) or 0)

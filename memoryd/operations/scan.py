@@ -1,8 +1,8 @@
 """How does a corpus become documents, and what keeps a bad scan from losing any?
 
-Incremental by content: every file is read and hashed, only changed ones are stored. Nothing is removed below a place
-that could not be read, from a root that is suddenly empty or nearly so, or while the configuration differs from the one
-in force.
+Incremental: a file that looks as it did when it was last read is passed over (a full scan reads all), of the others
+those whose content changed are stored. Nothing is removed below a place that could not be read, from a root that is
+suddenly empty or nearly so, or while the configuration differs from the one in force.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.config import CorpusConfig
+from memoryd.digest import address_of
 from memoryd.errors import InvalidInput, NotFound
 from memoryd.operations.corpustree import record_corpus
 from memoryd.operations.fresh import differs
 from memoryd.operations.home import Home
 from memoryd.operations.indexing import pending, verify
-from memoryd.operations.ingest import Seen, applied, store_documents
+from memoryd.operations.ingest import UNREAD, Seen, applied, store_documents
+from memoryd.operations.scancache import ScanCache
 from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Finding, shown_path
 from memoryd.sources import corpora
 
@@ -37,6 +39,7 @@ def scan_corpora(
     drop: list[str] | None = None,
     accept_removals: bool = False,
     dry_run: bool = False,
+    full: bool = False,
     progress: Progress = lambda _done, _total, _note: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
@@ -44,8 +47,8 @@ def scan_corpora(
 
     `drop` names sources that are no longer configured: after a scan of all corpora whose roots could be read, their
     documents are marked gone. `accept_removals` confirms that files of the named corpora are meant to be gone although
-    they are nearly all there were. Raises NotFound for an unknown label, InvalidInput for one that cannot be dropped. A
-    root that cannot be read is reported, the other corpora go on.
+    they are nearly all there were. `full` reads also the files that look unchanged. A root that cannot be read is
+    reported, the other corpora go on. Raises NotFound (unknown label), InvalidInput (one that cannot be dropped).
     """
     if accept_removals and not labels:
         raise InvalidInput("`accept_removals` needs the labels it is meant for.", parameter="accept_removals")
@@ -56,7 +59,7 @@ def scan_corpora(
     for corpus in chosen:
         if stop():
             break
-        reports[corpus.label] = _scan_one(home, corpus, dry_run, accept_removals, changed, progress, stop)
+        reports[corpus.label] = _scan_one(home, corpus, dry_run, full, accept_removals, changed, progress, stop)
     changed = changed or home.loaded.file_differs()
     report: dict[str, Any] = {"dry_run": dry_run, "corpora": reports}
     if dropped:
@@ -146,6 +149,7 @@ def _scan_one(
     home: Home,
     corpus: CorpusConfig,
     dry_run: bool,
+    full: bool,
     accept: bool,
     keep_all: bool,
     progress: Progress,
@@ -154,15 +158,18 @@ def _scan_one(
     known = {row.path: row for row in home.documents.current(corpus.label)}
     report: dict[str, Any] = {"files": 0, "added": 0, "changed": 0, "unchanged": 0, "removed": 0, "problems": []}
     base, limit = home.loaded.path.parent, home.config.limits.file_bytes
+    cache = ScanCache(home, corpora.resolve_root(corpus.path, base=base), full=full)
     walk = corpora.walk(corpus, known=len(known), file_limit=limit, base=base, reserved=home.reserved)
     report["files"] = len(walk.files)
     report["complete"] = walk.complete  # False: the root is missing, unreadable, no folder, or suddenly (nearly) empty
     report["folders"] = dict(Counter(_top_folder(file.path) for file in walk.files))
     if dry_run:
         report["problems"] = [_shown(problem) for problem in walk.problems]
+        cache.keep(complete=False)
         return report
-    reader = _Reader(home, corpus, base, limit, known, report, walk, progress, stop)
+    reader = _Reader(home, corpus, base, limit, known, report, walk, cache, progress, stop)
     store_documents(home, reader.changed())
+    cache.keep(complete=walk.complete and not stop())
     gone = _gone(home, corpus, walk, known, accept)
     report["complete"] = walk.complete
     # asked again: reading the files may have taken an hour, and a changed configuration may mean another root
@@ -207,6 +214,7 @@ class _Reader:
     known: dict[bytes, DocumentRow]
     report: dict[str, Any]
     walk: corpora.Walk
+    cache: ScanCache
     progress: Progress
     stop: Callable[[], bool]
 
@@ -218,9 +226,19 @@ class _Reader:
                 return
             if number % 200 == 0 or number == total:
                 self.progress(number, total, self.corpus.label)
+            if self._as_known(file):
+                self.report["unchanged"] += 1
+                continue
             data = self._read(file.path)
             if data is not None and (one := self._new(file, data)) is not None:
                 yield one
+
+    def _as_known(self, file: corpora.CorpusFile) -> bool:
+        """Whether a file looks as it did when it held what the catalog has, so that it need not be read."""
+        row = self.known.get(file.path)
+        if row is None or row.extractor == UNREAD or row.scope != self.corpus.scope:
+            return False
+        return row.kind == corpora.kind_of(file.path) and row.address == self.cache.address(file)
 
     def _read(self, path: bytes) -> bytes | None:
         try:
@@ -235,9 +253,11 @@ class _Reader:
     def _new(self, file: corpora.CorpusFile, data: bytes) -> Seen | None:
         row, kind = self.known.get(file.path), corpora.kind_of(file.path)
         one = Seen(self.corpus.label, file.path, self.corpus.scope, kind, data, exec=file.exec)
-        if not differs(self.home, row, one):
+        if row is not None and row.address is not None and not differs(self.home, row, one):
             self.report["unchanged"] += 1
+            self.cache.note(file, row.address)
             return None
+        self.cache.note(file, address_of(data))
         self.report["added" if row is None else "changed"] += 1
         return one
 

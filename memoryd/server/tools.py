@@ -202,6 +202,7 @@ class MemoryToolbox(Toolbox):
                 drop=args.get("drop"),
                 accept_removals=bool(args.get("accept_removals")),
                 dry_run=bool(args.get("dry_run")),
+                full=bool(args.get("full")),
                 progress=progress,
                 stop=stop,
             )

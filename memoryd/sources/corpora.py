@@ -19,6 +19,7 @@ from memoryd.errors import CorpusDuplicate, CorpusError, CorpusNested, CorpusUnr
 from memoryd.records import Finding, Kind, shown_path
 from memoryd.sources.ignore import CODE_ENDINGS, Globs, RuleFile, Rules, ignored, is_code, path_text, rule_lines
 from memoryd.sources.regular import open_folder, read_regular, reason_of
+from memoryd.sources.tree import fingerprint
 
 CODE_SUFFIXES: tuple[bytes, ...] = tuple(sorted(ending.encode() for ending in CODE_ENDINGS))
 IGNORE_FILE = b".gitignore"
@@ -27,12 +28,16 @@ _IGNORE_LIMIT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CorpusFile:
-    """One file as a walk saw it; `path` is relative to the root. Only its content says whether it changed."""
+    """One file as a walk saw it; `path` is relative to the root, `looks` is `tree.fingerprint`.
+
+    Only its content says for certain whether it changed.
+    """
 
     path: bytes
     size: int
     mtime_ns: int
     exec: bool
+    looks: tuple[int, int, int, int, int]
 
 
 @dataclass(slots=True)
@@ -257,7 +262,8 @@ class _Walker:
             self._unread(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
         else:
             executable = bool(about.st_mode & 0o111)
-            self.found.files.append(CorpusFile(path, about.st_size, about.st_mtime_ns, executable))
+            looks = fingerprint(about)
+            self.found.files.append(CorpusFile(path, about.st_size, about.st_mtime_ns, executable, looks))
 
     def _link(self, path: bytes, text: str) -> None:
         """Say where a link leads that would have been of interest; it is never followed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from memoryd.config import known_keys
-from memoryd.errors import ContentTooLarge, GitTimeout
+from memoryd.errors import ContentTooLarge, ExtraMissing, GitTimeout
 from memoryd.operations import gateway, reading
 from memoryd.operations.collect import COLLECTED, gc
 from memoryd.operations.home import Caller, timestamp
@@ -245,6 +246,17 @@ def test_store_chunk_sizes(root):
             group.add(hashlib.shake_128(b"x").digest(1 << 16))
             group.commit()
         assert home.store.stats().chunks > 16
+
+
+def test_store_chunker(root, monkeypatch):
+    """store.chunker: of a new store; `rabin` needs its extra."""
+    configure(root, store={"chunker": "rabin"})
+    monkeypatch.setitem(sys.modules, "rabin", None)
+    with pytest.raises(ExtraMissing, match="pyrabin"), opened(root):
+        pass
+    configure(root, store={"chunker": "fastcdc2020"})
+    with opened(root):
+        assert parse_format((root / "FORMAT").read_bytes(), "FORMAT").chunker == "fastcdc2020"
 
 
 def left_of_history(root, days_between: float, **retention) -> tuple[int, int]:
