@@ -18,14 +18,17 @@ from memoryd.store.rewrite import NODES, PLAIN, Form, Rewrite
 
 DEAD_SHARE = 0.05
 """A pack is written again when at least this share of its raw bytes may go; less is left lying until more joins it."""
+WIDE = Form(256 << 10, 9)
 SOLID = Form(4 << 20, 9)
-"""Past contents and cold files were put into large frames for their size; survivors stay in such frames."""
+"""What was put into larger frames for its size stays in such frames."""
 
 
 class Store(Packs, Protocol):
     """The writing half that a sweep needs."""
 
-    def rewrite(self, replaces: Sequence[bytes]) -> Rewrite: ...
+    def rewrite(self, replaces: Sequence[bytes], *, flags: int = 0) -> Rewrite: ...
+
+    def is_arranged(self, pack: bytes) -> bool: ...
 
     def record_items(self, pack: bytes, frame_off: int) -> list[tuple[int, int, bytes]]: ...
 
@@ -196,29 +199,37 @@ class Sweep:
         return True
 
     def _write(self, step: list[bytes], drop: Set[bytes]) -> None:
-        rewrite = self._store.rewrite(step)
-        records: dict[tuple[int, int], bytes] = {}
-        seen: set[bytes] = set()
+        arranged = all(self._store.is_arranged(pack) for pack in step)
+        rewrite = self._store.rewrite(step, flags=packs.PACK_ARRANGED if arranged else 0)
+        try:
+            seen: set[bytes] = set()
+            for pack in step:
+                for item in self._reach.read(pack)[1]:
+                    if item.record is None:
+                        self._copy(rewrite, pack, item, drop, seen)
+            for kind, seq, raw in self._records(step):
+                rewrite.record(kind, seq, raw)
+            rewrite.commit()
+        except BaseException:  # let go of what was taken, then raised on
+            rewrite.abandon()
+            raise
+
+    def _records(self, step: list[bytes]) -> list[tuple[int, int, bytes]]:
+        """(kind, seq, bytes) of the records that stay, each once, by kind and number."""
+        found: dict[tuple[int, int], bytes] = {}
         for pack in step:
-            frames = set()
-            for item in self._reach.read(pack)[1]:
-                if item.record is None:
-                    self._copy(rewrite, pack, item, drop, seen)
-                elif item.frame_off not in frames:
-                    frames.add(item.frame_off)
-                    for kind, seq, raw in self._store.record_items(pack, item.frame_off):
-                        if seq not in self.shares[pack].seqs and seq not in self.shares[pack].idle:
-                            records[kind, seq] = raw
-        for kind, seq in sorted(records):
-            rewrite.record(kind, seq, records[kind, seq])
-        rewrite.commit()
+            gone = self.shares[pack].seqs.keys() | self.shares[pack].idle
+            for at in dict.fromkeys(item.frame_off for item in self._reach.read(pack)[1] if item.record is not None):
+                items = self._store.record_items(pack, at)
+                found |= {(kind, seq): raw for kind, seq, raw in items if seq not in gone}
+        return [(*key, found[key]) for key in sorted(found)]
 
     def _copy(self, rewrite: Rewrite, pack: bytes, item: Item, drop: Set[bytes], seen: set[bytes]) -> None:
         kept = [key for key in keys_of(item) if key not in drop]
         if not kept or seen.issuperset(kept):
             return
         seen.update(kept)
-        form = SOLID if item.solid > packs.SOLID_BYTES * 4 else PLAIN
+        form = SOLID if item.solid > WIDE.limit else WIDE if item.solid > packs.SOLID_BYTES else PLAIN
         if item.kind == packs.CHUNK:
             data = self._store.item(pack, item.frame_off, item.inner_off, item.length, item.digest)
             rewrite.chunk(item.digest, data, whole=WHOLE + item.digest in kept, form=form)
