@@ -388,3 +388,53 @@ def test_any_order_of_records_gives_the_state_of_the_model(tmp_path: Path, drawn
             assert first == sorted(first, key=lambda id: model[id][0].seq)
     finally:
         db.close()
+
+
+def told(db: Database) -> list[tuple[int, str | None]]:
+    return [(row.seq, row.address) for row in Documents(db).history(document_id("docs", b"a.md"))]
+
+
+def bury(db: Database, *seqs: int) -> None:
+    with db.write() as tx:
+        Documents(db).bury(tx, seqs)
+
+
+def test_a_record_that_was_taken_back_leaves_the_history(db: Database):
+    apply(db, event(1, A), event(2, B), event(3, C))
+    bury(db, 2, 99)
+    assert told(db) == [(1, A), (3, C)]
+    assert Documents(db).by_address(C, None)[0].seq == 3
+    bury(db, 1)
+    assert Documents(db).ever_at(A, None) == []
+
+
+def test_a_document_whose_newest_record_was_taken_back_is_gone(db: Database):
+    apply(db, event(1, A), event(2, B))
+    bury(db, 2)
+    row = Documents(db).by_path("docs", b"a.md")
+    assert row is not None and row.address is None
+    assert Documents(db).live_count() == 0 and told(db) == [(1, A)]
+
+
+def test_a_document_without_any_record_is_not_known(db: Database):
+    apply(db, event(1, A), event(2, B), event(3, A, path=b"other.md"))
+    with db.write() as tx:
+        Passages(db).replace(tx, document_id("docs", b"a.md"), passages(document_id("docs", b"a.md"), "text"))
+    bury(db, 1, 2)
+    assert Documents(db).by_path("docs", b"a.md") is None
+    assert (Documents(db).live_count(), Passages(db).count()) == (1, 0)
+    assert Documents(db).by_path("docs", b"other.md") is not None
+
+
+def test_a_content_is_taken_back_up_to_a_record(db: Database):
+    apply(db, event(1, A), event(2, B), event(3, A, path=b"other.md"), event(4, None, path=b"other.md"), title="Secret")
+    apply(db, event(7, A, path=b"again.md"), title="Allowed")
+    with db.write() as tx:
+        Documents(db).bury_content(tx, A, 5)
+    assert told(db) == [(2, B)]
+    assert [row.path for row in Documents(db).ever_at(A, None)] == [b"again.md"]
+    other = Documents(db).by_path("docs", b"other.md")
+    assert other is not None and (other.title, other.address) == ("", None)
+    row = Documents(db).by_path("docs", b"a.md")
+    assert row is not None and row.title == "Secret", "what is there keeps its own title"
+    assert Documents(db).seen_after(A, 5) and not Documents(db).seen_after(A, 7)

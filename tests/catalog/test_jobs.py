@@ -86,3 +86,13 @@ def test_jobs_of_an_ended_daemon_are_abandoned_at_the_next_start(tmp_path: Path)
     assert jobs.abandon_running() == []
     assert jobs.create("scan", {}) not in {ended, running}
     db.close()
+
+
+def test_jobs_that_speak_of_something_are_erased(jobs: Jobs):
+    kept = jobs.create("scan", {"labels": ["docs"]})
+    for number, args in enumerate(({"note": "hunter2"}, {"note": "Käse"}, {})):
+        id = jobs.create("scan", args)
+        jobs.finish(id, "done", {"message": "hunter2"} if number == 2 else {})
+    assert jobs.erase(["hunter2", "Käse"]) == 3
+    assert [row.id for row in jobs.listed(9)] == [kept]
+    assert jobs.erase([]) == 0

@@ -237,3 +237,17 @@ def test_a_newer_state_is_refused_and_kept(tmp_path: Path):
     with pytest.raises(FormatUnsupported):
         State(path)
     assert [item.name for item in tmp_path.iterdir()] == ["state.db"]
+
+
+def test_what_is_erased_is_gone_from_the_file_too(tmp_path: Path):
+    state = State(tmp_path / "state.db")
+    state.recalls.bump(["fact-of-the-secret", "other"], 1.0)
+    state.answers.remember("one", {"title": "Käse hunter2", "id": "x"}, 1.0)
+    state.answers.remember("two", {"title": "harmless"}, 1.0)
+    assert state.erase(["fact-of-the-secret"], ["Käse hunter2"]) == 2
+    assert state.answers.recall("one") is None and state.answers.recall("two") == {"title": "harmless"}
+    assert set(state.recalls.of(["fact-of-the-secret", "other"])) == {"other"}
+    for path in tmp_path.iterdir():
+        data = path.read_bytes()
+        assert b"hunter2" not in data and b"fact-of-the-secret" not in data
+    state.close()

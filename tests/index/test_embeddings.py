@@ -190,3 +190,15 @@ def test_a_closed_cache_is_told(cache):
     cache.close()
     with pytest.raises(IndexProblem):
         cache.get_many(MODEL, [digest(1)])
+
+
+def test_texts_that_are_dropped_leave_nothing_in_the_file(cache):
+    cache.put_many(MODEL, {digest(1): unit(1), digest(2): unit(2)})
+    cache.put_many(OTHER, {digest(1): unit(1)})
+    assert cache.drop([digest(1), digest("unknown")]) == 2
+    assert cache.get_many(MODEL, [digest(1), digest(2)]) == {digest(2): unit(2)}
+    assert cache.count(OTHER) == 0
+    gone = bytes.fromhex(digest(1))
+    for path in cache.path.parent.iterdir():
+        assert gone not in path.read_bytes()
+    assert cache.drop([]) == 0

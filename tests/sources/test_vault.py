@@ -801,3 +801,44 @@ def test_an_alias_table_that_is_not_understood_is_never_rewritten(vault, text):
     with pytest.raises(VaultFileInvalid):
         vault.write_alias("remote:x", "p-x-0011aabb")
     assert vault.read(b"scopes.json") == data
+
+
+# removal by a person
+
+
+def test_files_are_removed_by_a_commit_of_their_own(vault):
+    vault.commit([new("a"), new("b")], "add")
+    (vault.path / "draft.md").write_text("a person's")
+    commit = vault.remove([A], "forget one")
+    assert commit == vault.head() and names_of(vault.path, commit) == {"global/fact/a.md"}
+    assert not vault.exists(A) and vault.committed(A) is None
+    assert vault.read(B) == b"words\n" and (vault.path / "draft.md").exists()
+    assert person(vault.path, "status", "--porcelain") == b"?? draft.md\n"
+    assert b"a.md" not in (vault.path / ".git" / "index").read_bytes()
+
+
+def test_a_removal_that_was_cut_off_is_brought_to_its_end(vault):
+    vault.commit([new("a"), new("b")], "add")
+    (vault.path / "global" / "fact" / "a.md").unlink()
+    assert vault.remove([A], "forget") == vault.head()
+    assert vault.committed(A) is None
+    before = vault.head()
+    assert vault.remove([A], "forget") is None and vault.head() == before
+
+
+def test_a_file_that_was_never_committed_is_removed_without_a_commit(vault):
+    vault.commit([new("b")], "add")
+    (vault.path / "global" / "fact" / "a.md").write_text("loose")
+    person(vault.path, "add", "-A")
+    before = vault.head()
+    assert vault.remove([A], "forget") is None
+    assert not vault.exists(A) and vault.head() == before
+    assert b"a.md" not in (vault.path / ".git" / "index").read_bytes()
+
+
+def test_a_removal_that_is_refused_leaves_the_file(vault):
+    vault.commit([new("a")], "add")
+    script(vault.path / ".git" / "hooks", "pre-commit", "exit 1\n")
+    with pytest.raises(VaultError):
+        vault.remove([A], "forget")
+    assert vault.read(A) == b"words\n" and person(vault.path, "status", "--porcelain") == b""
