@@ -38,7 +38,8 @@ def differs(home: Home, row: DocumentRow | None, one: Seen) -> bool:
     """Whether what was read is not what the catalog holds, or the packs miss its content or hold it damaged."""
     if row is None or row.address is None or one.data is None:
         return True
-    known = (row.address, row.scope, row.kind) == (address_of(one.data), one.scope, one.kind)
+    told = (row.address, row.scope, row.kind, row.exec)
+    known = told == (address_of(one.data), one.scope, one.kind, one.exec)
     lost = row.extractor == UNREAD or row.address in home.store.damaged
     return not known or lost or home.store.size(row.address) is None
 

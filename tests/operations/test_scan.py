@@ -370,3 +370,13 @@ def test_a_root_that_was_not_seen_keeps_no_snapshot(root, docs):
         assert "snapshot" not in scan_corpora(home)["corpora"]["docs"]
         assert "snapshot" not in scan_corpora(home, dry_run=True)["corpora"]["docs"]
         assert len(listed(home, HERE)["snapshots"]) == 1
+
+
+def test_a_file_that_became_executable_is_another_state(root, docs):
+    configure(root, corpora=[corpus(docs)])
+    with opened(root) as home:
+        scan_corpora(home)
+        (docs / "index.md").chmod(0o755)
+        assert counts(scan_corpora(home)) == (0, 1, 1, 0)
+        (changed,) = diff(home, HERE, since="docs@1")["modified"]
+        assert (changed["path"], changed["old_kind"], changed["kind"]) == ("index.md", "file", "executable")

@@ -12,16 +12,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoryd.catalog.statcache import StatCache
+from memoryd.digest import address_of
 from memoryd.errors import InvalidInput, NotFound, SnapshotError, SnapshotIncomplete
 from memoryd.files import Files
 from memoryd.operations import treewalk
 from memoryd.operations.changes import diff
 from memoryd.operations.check import check
+from memoryd.operations.collect import gc
+from memoryd.operations.ingest import bury
 from memoryd.operations.kept import find, listed
+from memoryd.operations.optimize import optimize
 from memoryd.operations.rebuild import rebuild
 from memoryd.operations.restore import restore
 from memoryd.operations.snapshots import take
 from memoryd.operations.treewriter import lost
+from memoryd.records import TombstoneRecord
 from tests.operations.conftest import configure, opened, settle
 
 LONG = random.Random(1).randbytes(200_000)
@@ -468,3 +473,41 @@ def test_packs_that_vanish_meanwhile_are_noticed(home, nobody, tree, not_racy, m
     assert [one["label"] for one in listed(home, nobody)["snapshots"]] == ["first"]
     again = take(home, nobody, path=str(tree), label="second")
     assert lost(home, bytes.fromhex(again["root"])) == []
+
+
+def test_a_collection_keeps_what_snapshots_hold(home, nobody, tree, tmp_path):
+    before = state(tree)
+    take(home, nobody, path=str(tree), label="l")
+    (tree / "src" / "deep" / "data.bin").write_bytes(b"replaced")
+    take(home, nobody, path=str(tree), label="l")
+    gc(home, now=True)
+    restore(home, nobody, snapshot="l@1", target=str(tmp_path / "first"))
+    restore(home, nobody, snapshot="l@2", target=str(tmp_path / "second"))
+    assert state(tmp_path / "first") == before
+    assert state(tmp_path / "second") == state(tree)
+
+
+def test_packs_that_were_only_merged_cost_no_reading(home, nobody, tree, not_racy):
+    first = take(home, nobody, path=str(tree), label="l")
+    (tree / "more").write_bytes(b"more")
+    take(home, nobody, path=str(tree), label="l")
+    before = home.store.pack_ids()
+    optimize(home, everything=True)
+    assert not set(before) <= set(home.store.pack_ids())
+    (tree / "more").unlink()
+    again = take(home, nobody, path=str(tree), label="l")
+    assert (again["root"], again["read_files"]) == (first["root"], 0)
+    assert lost(home, bytes.fromhex(again["root"])) == []
+    assert take(home, nobody, path=str(tree), label="l")["reused_files"] == 7
+
+
+def test_erased_contents_refuse_the_snapshot(home, nobody, tree, not_racy):
+    take(home, nobody, path=str(tree), label="before")
+    with home.store_lane:
+        bury(home, [TombstoneRecord(address_of(b"latin"), None, "a secret")])
+    for full in (False, True):
+        with pytest.raises(SnapshotIncomplete) as caught:
+            take(home, nobody, path=str(tree), label="l", full=full)
+        assert [one["path"] for one in caught.value.details["unread"]] == ["caf\\xe9"]
+    taken = take(home, nobody, path=str(tree), label="l", partial=True)
+    assert (taken["left_out"], taken["files"]) == (1, 6)
