@@ -77,12 +77,13 @@ def forget(context: Context, what: tuple[str, ...], ask_text: bool, reason: str,
         raise InvalidInput("Name what is to be forgotten.", next_step="Give an address, an id or `label/path`.")
 
     def here(home: Any, progress: Any) -> dict[str, Any]:
-        from memoryd.operations import forget as operation
+        from memoryd.operations.erasure import plan, shown
+        from memoryd.operations.forget import run
 
-        made = operation.plan(home, what, text)
-        _show_plan(operation.shown(home, made))
+        made = plan(home, what, text)
+        _show_plan(shown(home, made))
         person("This cannot be undone.", f"forget {len(made.addresses)}")
-        return operation.run(home, made, reason=reason, progress=progress)
+        return run(home, made, reason=reason, progress=progress)
 
     context.stop()
     data = owned(context, here, as_json)

@@ -116,6 +116,7 @@ ROOMS: dict[str, list[str]] = {
         "gateway",
         "rebuild",
         "erase",
+        "erasure",
         "forget",
         "check",
         "losses",

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from memoryd.errors import StoreError, VaultError
-from memoryd.operations import fresh, indexing, ingest, reconcile, shadow
+from memoryd.operations import burial, fresh, indexing, ingest, reconcile, shadow
 from memoryd.operations.answers import source_of
 from memoryd.operations.home import Home
 from memoryd.records import VAULT_SOURCE, Finding, shown_path
@@ -68,6 +68,10 @@ def _catalog(home: Home, read_data: bool, stop: Callable[[], bool]) -> Iterator[
                     "Scan the corpus or touch the file: content that still exists heals.",
                 )
 
+    for address in sorted(burial.standing(home)):
+        if home.store.size(address) is not None:
+            message = "A person had it erased, but the packs still hold it."
+            yield Finding("content-forgotten", address, message, f"Run `memoryd forget {address}` again.")
     if read_data:
         yield from _catalog_against_packs(home, stop)
 

@@ -1,290 +1,25 @@
 """How does a person erase a secret, so that nothing of it is left and no rebuild brings it back?
 
-The plan names everything that holds it. Then: the memory's file leaves the vault by a commit, tombstones make it final,
-traces outside the packs go, and the packs are written again without it. Each step may be interrupted and runs again.
-What holds a piece of the erased content, but is something else, stays: only bytes that nothing else needs go.
+The memory's file leaves the vault by a commit, tombstones make it final, traces outside the packs go, and the packs are
+written again without it. Each step may be interrupted; the same call goes on then.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
-from memoryd.catalog.documents import DocumentRow
-from memoryd.digest import PREFIX, address_of, parse_address
-from memoryd.errors import AmbiguousAddress, DiskFull, NotFound, StoreError, VaultError
+from memoryd.digest import PREFIX, address_of
+from memoryd.errors import DiskFull, NotFound, StoreError, VaultError
 from memoryd.operations import burial, collect, erase
-from memoryd.operations.entries import by_source
-from memoryd.operations.erase import Traces
+from memoryd.operations.erasure import Plan, git_history, holding
 from memoryd.operations.home import Home, timestamp
-from memoryd.operations.ingest import analyse, bury
+from memoryd.operations.ingest import bury
 from memoryd.operations.recover import FORGET_NOTICE, open_generation
-from memoryd.operations.roots import Ledger
-from memoryd.records import VAULT_SOURCE, DocumentEvent, TombstoneRecord, shown_path
-from memoryd.store import pack as packs
-from memoryd.store.condemned import CHUNK, MANIFEST, NODE, WHOLE
-from memoryd.store.reach import Reach, unresolved
-from memoryd.store.sweep import Sweep, tally
+from memoryd.records import DocumentEvent, TombstoneRecord
 
-WINDOW = 8 << 20
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(slots=True)
-class Plan:
-    """What is to be erased. `rows`: documents of the vault that go whole; `current`: others that hold it now."""
-
-    addresses: set[str] = field(default_factory=set)
-    rows: dict[str, DocumentRow] = field(default_factory=dict)
-    current: dict[str, DocumentRow] = field(default_factory=dict)
-    former: dict[str, DocumentRow] = field(default_factory=dict)
-    targets: list[int] = field(default_factory=list)
-    events: list[DocumentEvent] = field(default_factory=list)
-    traces: Traces = field(default_factory=Traces)
-    text: bytes | None = None
-    reach: Reach | None = None
-    sweep: Sweep | None = None
-
-    def raw(self) -> set[bytes]:
-        """The addresses as 32 bytes."""
-        return {bytes.fromhex(address.removeprefix(PREFIX)) for address in self.addresses}
-
-
-def plan(home: Home, names: Sequence[str], text: str | None = None) -> Plan:
-    """Everything that holds what is named: contents, memories (id), documents (`label/path`), and the words of `text`.
-
-    The caller owns the home alone. Nothing is changed. Raises NotFound, AmbiguousAddress, BadAddress, ReachUnknown.
-    """
-    made = Plan(text=None if text is None else text.encode("utf-8", "surrogateescape"))
-    if made.text:
-        made.traces.secret = (made.text,)
-        made.addresses |= holding(home, made.text)
-    for name in names:
-        made.addresses |= _named(home, name)
-    if not made.addresses:
-        raise NotFound("Nothing that is stored holds these words.")
-    _documents(home, made)
-    _events(home, made)
-    _traces(home, made)
-    _packs(home, made)
-    return made
-
-
-def holding(home: Home, text: bytes) -> set[str]:
-    """Addresses of all stored contents whose bytes hold `text`. Raises StoreError kinds where one cannot be read."""
-    found = set()
-    addresses = {
-        item.digest
-        for pack in home.store.in_force()[0]
-        for item in home.store.items(pack)[1]
-        if item.whole or item.manifest is not None
-    }
-    for digest in sorted(addresses):
-        address = PREFIX + digest.hex()
-        size = home.store.size(address) or 0
-        for start in range(0, max(size, 1), WINDOW):
-            if text in home.store.read_range(address, start, start + WINDOW + len(text) - 1):
-                found.add(address)
-                break
-    return found
-
-
-def _named(home: Home, name: str) -> set[str]:
-    if "/" in name:
-        row = by_source(home, name)
-        if row is None:
-            raise NotFound(f"Nothing is known of {name[:200]!r}.", next_step="Name it as search results show it.")
-        return _history(home, row.document_id)
-    digits, whole = parse_address(name)
-    if not name.strip().lower().startswith(PREFIX):
-        memories = {row.document_id for row in home.memories.find(digits)}
-        if len(memories) > 1:
-            raise AmbiguousAddress(f"{digits} is the start of {len(memories)} memories' ids.")
-        if memories:
-            return _history(home, memories.pop())
-    found = set(home.documents.addresses(PREFIX + digits, None))
-    if whole and (home.store.size(PREFIX + digits) is not None or PREFIX + digits in burial.forgotten(home)):
-        found.add(PREFIX + digits)
-    if len(found) > 1:
-        raise AmbiguousAddress(f"{digits} is the start of several addresses.")
-    if not found:
-        raise NotFound(f"Nothing stored has the id or address {name[:100]!r}.")
-    return found
-
-
-def _history(home: Home, document: str) -> set[str]:
-    return {row.address for row in home.documents.history(document) if row.address is not None}
-
-
-def _documents(home: Home, made: Plan) -> None:
-    """Who holds or held the contents. A memory's file goes with all its states: they say the same words."""
-    waiting = set(made.addresses)
-    while waiting:
-        for row in home.documents.ever_at(waiting.pop(), None):
-            if row.source != VAULT_SOURCE:
-                holds = row.address in made.addresses
-                (made.current if holds else made.former)[row.document_id] = row
-            elif row.document_id not in made.rows:
-                made.rows[row.document_id] = row
-                more = _history(home, row.document_id) - made.addresses
-                made.addresses |= more
-                waiting |= more
-    made.targets = sorted(event.seq for document in made.rows for event in home.documents.history(document))
-
-
-def _events(home: Home, made: Plan) -> None:
-    """The records of these contents: what was embedded of them depends on path and title too."""
-    made.events = [
-        DocumentEvent.from_json(record.data, record.seq)
-        for record in home.store.records()
-        if record.kind == "document" and record.data["address"] in made.addresses
-    ]
-
-
-def _traces(home: Home, made: Plan) -> None:
-    traces = made.traces
-    traces.words.update(address.removeprefix(PREFIX) for address in made.addresses)
-    if made.text:
-        traces.words.add(made.text.decode("utf-8", "surrogateescape"))
-    for row in made.rows.values():
-        memory = home.memories.by_document(row.document_id)
-        traces.words.update(word for word in (row.title, shown_path(row.path)) if len(word) >= erase.SHORTEST)
-        if memory is not None:
-            traces.words.add(memory.fields.id)
-            traces.facts.add(memory.fields.fact)
-    for row in (*made.rows.values(), *made.current.values()):
-        traces.texts.update(one.text_sha256 for one in home.passages.of_document(row.document_id))
-    for address in made.addresses:
-        with suppress(NotFound):  # gone already: an earlier run came that far
-            data = home.store.read(address)
-            traces.add_text(data)
-            for event in (one for one in made.events if one.address == address):
-                traces.texts.update(one.text_sha256 for one in analyse(event, data).passages)
-
-
-def _packs(home: Home, made: Plan) -> None:
-    """Which packs hold bytes that only the erased contents need."""
-    ledger, reach = Ledger(), Reach(home.store)
-    reach.look(ledger.take)
-    ledger.hide(made.raw(), made.targets)
-    decision = ledger.decide(home.config.retention, home.clock(), expire=False)
-    missing = reach.follow(decision.contents, decision.trees, forgotten=decision.forgotten | made.raw())
-    found = tally(reach, missing, decision.buried, decision.idle, lambda: False)
-    if found.missing:
-        raise unresolved(found.missing)
-    due = {kind + one for one in made.raw() for kind in (CHUNK, WHOLE, MANIFEST)}
-    for one in made.raw():
-        due |= reach.named_by(MANIFEST + one)
-    dead = {key for share in found.shares.values() for key in share.dead}
-    if made.text:
-        due |= _orphans(home, reach, dead - due, made.text)
-    made.reach = reach
-    made.traces.chunks = {key[1:] for key in due if key[:1] == CHUNK and key in dead}
-    made.sweep = Sweep(home.store, reach, found.shares, _closed(reach, due & dead, dead), floor=0.0)
-
-
-def _orphans(home: Home, reach: Reach, dead: set[bytes], text: bytes) -> set[bytes]:
-    """Pieces that belong to nothing any more and hold the words."""
-    found: set[bytes] = set()
-    for pack in reach.known:
-        for item in reach.read(pack)[1]:
-            if item.kind == packs.CHUNK and CHUNK + item.digest in dead:
-                data = home.store.item(pack, item.frame_off, item.inner_off, item.length, item.digest)
-                found |= {CHUNK + item.digest} if text in data else set()
-    return found
-
-
-def _closed(reach: Reach, due: set[bytes], dead: set[bytes]) -> set[bytes]:
-    """With everything that nothing needs and that names a part of it: it would keep that part."""
-    others = {key for key in dead if key[:1] in (MANIFEST, NODE)}
-    while more := {key for key in others - due if reach.named_by(key) & due}:
-        due = due | more
-    return due
-
-
-def shown(home: Home, made: Plan) -> dict[str, Any]:
-    """The plan for a person to read."""
-    assert made.reach is not None and made.sweep is not None
-    raw = made.raw()
-    return {
-        "contents": [{"address": one, "size": home.store.size(one)} for one in sorted(made.addresses)],
-        "memories": [
-            {"source": source(row), "title": row.title, "other_revisions": _revisions(home, row)}
-            for row in made.rows.values()
-        ],
-        "documents": sorted(map(source, made.current.values())),
-        "former": sorted(map(source, made.former.values())),
-        "passages": len(made.traces.texts),
-        "snapshots": _snapshots(home, made.reach, raw),
-        "sharing": _sharing(home, made.reach, made.addresses),
-        "packs": len(made.sweep.chosen),
-        "quarantine": [path.name for path in erase.quarantined(home, made.traces)],
-        "git": _git_history(home, [row.path for row in made.rows.values()]),
-    }
-
-
-def source(row: DocumentRow) -> str:
-    """`label/path`."""
-    return f"{row.source}/{shown_path(row.path)}"
-
-
-def _revisions(home: Home, row: DocumentRow) -> list[str]:
-    """Other memories of the same fact: they may say the secret as well."""
-    memory = home.memories.by_document(row.document_id)
-    if memory is None:
-        return []
-    names = {memory.fields.supersedes, memory.fields.superseded_by} - {None}
-    return sorted(str(name) for name in names)
-
-
-def _snapshots(home: Home, reach: Reach, raw: set[bytes]) -> list[str]:
-    """Snapshots whose trees name one of the contents; they stay, without it."""
-    known: dict[bytes, bool] = {}
-
-    def names(node: bytes) -> bool:
-        if node not in known:
-            known[node] = False
-            contents, below = reach.node_named(node)
-            known[node] = bool(contents & raw) or any(names(one) for one in below)
-        return known[node]
-
-    return [f"{one.label} ({one.created})" for one in home.snapshots.all(None) if names(bytes.fromhex(one.root))]
-
-
-def _sharing(home: Home, reach: Reach, addresses: set[str]) -> list[str]:
-    """Documents that keep bytes of an erased content because they hold a whole piece of it."""
-    pieces = {key for one in addresses for key in reach.named_by(MANIFEST + bytes.fromhex(one.removeprefix(PREFIX)))}
-    pieces |= {CHUNK + bytes.fromhex(one.removeprefix(PREFIX)) for one in addresses}
-    found: set[str] = set()
-    for content in reach.live.contents:
-        address = PREFIX + content.hex()
-        if address not in addresses and (CHUNK + content in pieces or reach.named_by(MANIFEST + content) & pieces):
-            found.update(source(row) for row in home.documents.ever_at(address, None))
-    return sorted(found)
-
-
-def _git_history(home: Home, paths: Iterable[bytes]) -> dict[str, Any]:
-    """What git keeps of these files, and how a person takes it out."""
-    found: dict[str, int] = {}
-    for path in paths:
-        if home.vault.head() is not None:
-            commits = home.vault.git.run(["log", "--all", "--format=%H", "--", path]).out.split()
-            found[shown_path(path)] = len(commits)
-    if not any(found.values()):
-        return {"commits": {}, "purge": []}
-    vault = home.vault.path
-    chosen = " ".join(f"--path '{path}'" for path, commits in found.items() if commits)
-    return {
-        "commits": found,
-        "purge": [
-            f"git -C {vault} filter-repo --force --invert-paths {chosen}",
-            f"git -C {vault} reflog expire --expire=now --all",
-            f"git -C {vault} gc --prune=now",
-        ],
-    }
 
 
 def run(
@@ -295,7 +30,7 @@ def run(
     Raises VaultError kinds (nothing was erased yet), StoreError kinds: then the same call goes on where it stopped.
     """
     assert made.reach is not None and made.sweep is not None
-    git = _git_history(home, [row.path for row in made.rows.values()])
+    git = git_history(home, [row.path for row in made.rows.values()])
     mark = home.root / burial.MARKER
     home.files.replace(mark, json.dumps({"addresses": sorted(made.addresses)}).encode(), owner=erase.OWNER)
     progress(1, 6, "vault")

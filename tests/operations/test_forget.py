@@ -17,12 +17,13 @@ from memoryd.operations import gateway, reading, reconcile
 from memoryd.operations.burial import interrupted
 from memoryd.operations.check import check
 from memoryd.operations.collect import gc
-from memoryd.operations.forget import plan, run, shown
+from memoryd.operations.erasure import plan, shown
+from memoryd.operations.forget import run
 from memoryd.operations.home import Caller, Home
-from memoryd.operations.ingest import Seen, store_documents
+from memoryd.operations.ingest import Seen, bury, store_documents
 from memoryd.operations.rebuild import rebuild, refresh_catalog
 from memoryd.operations.scan import scan_corpora
-from memoryd.records import SnapshotRecord
+from memoryd.records import SnapshotRecord, TombstoneRecord
 from memoryd.store import pack as packs
 from memoryd.store.merkle import FILE, TreeEntry, build
 from tests.operations.conftest import configure, git, opened, settle
@@ -420,3 +421,15 @@ def test_an_error_at_any_step_leaves_something_that_can_be_ended(tmp_path, code,
         finish(root, kept)
         nth += STEP
     assert nth > 20
+
+
+def test_a_check_names_what_should_be_gone(root):
+    """Tombstones stand, the packs were not written again yet."""
+    with opened(root) as home:
+        address = put(home, "a", SECRET.encode())
+        with home.store_lane:
+            bury(home, [TombstoneRecord(address, None, "r")])
+        (finding,) = [one for one in check(home)["findings"] if one["code"] == "content-forgotten"]
+        assert finding["where"] == address and address in finding["remedy"]
+        forget(home, address)
+        clean(home)
