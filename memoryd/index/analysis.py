@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import tantivy
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 """Changes whenever the same text would give other terms: the index is then built again."""
 
 MAX_TERM = 100
@@ -103,6 +104,16 @@ def streams(text: str) -> tuple[str, str]:
     """The text as two lists of terms joined by blanks, for the word and the code analyser."""
     found = [_forms(token) for token in _TOKEN.findall(normalise(text))]
     return " ".join([words for words, _ in found if words]), " ".join([codes for _, codes in found])
+
+
+def analysed(words: str) -> list[str]:
+    """The terms of a stream of words, in order: stop words dropped, stemmed."""
+    return _WORDS.analyze(words)
+
+
+def pairs_of(words: Sequence[str]) -> list[str]:
+    """Neighbouring terms as one term each (no term holds an underscore); the same word twice is no pair."""
+    return [f"{one}_{other}" for one, other in pairwise(words) if one != other]
 
 
 def query_terms(text: str) -> QueryTerms:

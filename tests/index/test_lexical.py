@@ -7,12 +7,15 @@ import subprocess
 import sys
 import textwrap
 import threading
+import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memoryd.digest import sha256_hex
 from memoryd.errors import IndexDamaged, IndexProblem
 from memoryd.index.lexical import LexicalEntry, LexicalIndex
 from memoryd.records import Filter
@@ -21,9 +24,31 @@ GLOBAL = Filter(scopes=("global",))
 ROOT = Path(__file__).resolve().parents[2]
 
 
+NAMES = {"": ""}
+"""What the tests call the documents and passages whose ids stand in the index."""
+
+
+def document(name: str) -> str:
+    """The id of a document of this name."""
+    NAMES[sha256_hex(name.encode())] = name
+    return sha256_hex(name.encode())
+
+
+def passage(name: str) -> str:
+    """The id of a passage of this name; none for ''."""
+    made = str(uuid.uuid5(uuid.NAMESPACE_OID, name)) if name else ""
+    NAMES[made] = name
+    return made
+
+
+def named(ids: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(NAMES.get(one, one), NAMES.get(other, other)) for one, other in ids]
+
+
 def entry(document_id: str, text: str, *, passage_id: str = "", title: str = "", **facts) -> LexicalEntry:
     values = {"scope": "global", "kind": "document", "type": "", "status": "in_force", "ancestors": ["notes/"]}
-    return LexicalEntry(document_id=document_id, passage_id=passage_id, title=title, text=text, **(values | facts))
+    ids = {"document_id": document(document_id), "passage_id": passage(passage_id)}
+    return LexicalEntry(**ids, title=title, text=text, **(values | facts))
 
 
 def fill(index: LexicalIndex, *entries: LexicalEntry) -> None:
@@ -32,7 +57,7 @@ def fill(index: LexicalIndex, *entries: LexicalEntry) -> None:
 
 
 def found(index: LexicalIndex, query: str, filter: Filter = GLOBAL, limit: int = 20) -> list[str]:
-    return list(dict.fromkeys(hit.document_id for hit in index.search(query, filter, limit)))
+    return list(dict.fromkeys(NAMES[hit.document_id] for hit in index.search(query, filter, limit)))
 
 
 @pytest.fixture
@@ -110,7 +135,8 @@ def test_case_41_a_query_of_300_words_finds_its_source(index):
     )
     ranked = found(index, " ".join(words))
     assert ranked[0] == "abstract"
-    assert set(ranked) == {"abstract", "revision", "short"}
+    assert ranked[1] == "revision"
+    assert "none" not in ranked
 
 
 def test_case_42_words_that_look_like_a_path_are_words(index):
@@ -191,9 +217,9 @@ def test_scope_is_compared_whole(index):
 
 def test_a_filter_does_not_change_scores(index):
     fill(index, entry("a", "alpha beta"), entry("b", "alpha gamma", kind="memory"))
-    plain = {hit.document_id: hit.score for hit in index.search("alpha gamma", GLOBAL, 5)}
+    plain = {NAMES[hit.document_id]: hit.score for hit in index.search("alpha gamma", GLOBAL, 5)}
     wide = Filter(("global", "p-x-00000001"), kinds=("document", "memory"), path_prefix="notes/")
-    assert {hit.document_id: hit.score for hit in index.search("alpha gamma", wide, 5)} == plain
+    assert {NAMES[hit.document_id]: hit.score for hit in index.search("alpha gamma", wide, 5)} == plain
 
 
 def test_passages_and_their_document_are_separate_hits(index):
@@ -204,10 +230,10 @@ def test_passages_and_their_document_are_separate_hits(index):
         entry("doc", "Apples grow on trees in autumn\n\nBananas are berries from the south"),
     )
     hits = index.search("bananas south", GLOBAL, 10)
-    assert {hit.passage_id for hit in hits} == {"p2", ""}
+    assert {NAMES[hit.passage_id] for hit in hits} == {"p2", ""}
     assert hits[0].score >= hits[1].score
     # Only the whole document holds both.
-    assert {hit.passage_id for hit in index.search("autumn", GLOBAL, 10)} == {"p1", ""}
+    assert {NAMES[hit.passage_id] for hit in index.search("autumn", GLOBAL, 10)} == {"p1", ""}
 
 
 def test_a_whole_document_counts_the_same_whether_its_parts_are_given_or_not(tmp_path):
@@ -220,7 +246,7 @@ def test_a_whole_document_counts_the_same_whether_its_parts_are_given_or_not(tmp
             *(entry("doc", text, passage_id=f"p{n}", title="Fruit") for n, text in enumerate(parts)),
             entry("doc", joiner.join(parts), title="Fruit"),
         )
-        scores.append(sorted((hit.passage_id, hit.score) for hit in made.search("apples berries fruit", GLOBAL, 9)))
+        scores.append(sorted((NAMES[hit.passage_id], hit.score) for hit in made.search("apples berries fruit", GLOBAL, 9)))
         made.close()
     assert scores[0] == scores[1]
 
@@ -266,7 +292,7 @@ def test_equal_scores_are_ordered_and_cut_by_id(index):
     for name in reversed(names):
         fill(index, entry(name, "the very same words"))
     hits = index.search("same words", GLOBAL, 5)
-    assert [hit.document_id for hit in hits] == names[:5]
+    assert [hit.document_id for hit in hits] == sorted(map(document, names))[:5]
     assert len({hit.score for hit in hits}) == 1
 
 
@@ -280,16 +306,16 @@ def test_replace_is_idempotent_and_takes_old_entries_out(index):
         fill(index, entry("a", "first", passage_id="p1"), entry("a", "second", passage_id="p2"), entry("b", "first"))
     assert index.count() == 3
     fill(index, entry("a", "third", passage_id="p3"))
-    assert sorted(index.ids()) == [("a", "p3"), ("b", "")]
+    assert sorted(named(index.ids())) == [("a", "p3"), ("b", "")]
     assert found(index, "first") == ["b"]
-    index.replace(["a", "unknown"], [])
+    index.replace([document("a"), document("unknown")], [])
     index.commit()
     assert index.count() == 1
     assert found(index, "third") == []
 
 
 def test_buffered_entries_are_seen_only_after_commit(index):
-    index.replace(["a"], [entry("a", "pending words")])
+    index.replace([document("a")], [entry("a", "pending words")])
     assert index.count() == 0
     assert found(index, "pending") == []
     index.commit()
@@ -301,10 +327,10 @@ def test_what_was_committed_is_there_after_opening_again(tmp_path):
     first = LexicalIndex.create(tmp_path / "lexical")
     fill(first, entry("a", "kept words", title="Größe"))
     expected = first.search("kept grosse", GLOBAL, 5)
-    first.replace(["b"], [entry("b", "lost words")])
+    first.replace([document("b")], [entry("b", "lost words")])
     first.close()
     again = LexicalIndex.open(tmp_path / "lexical")
-    assert list(again.ids()) == [("a", "")]
+    assert list(named(again.ids())) == [("a", "")]
     assert again.search("kept grosse", GLOBAL, 5) == expected
     fill(again, entry("c", "more words"))
     assert again.count() == 2
@@ -315,20 +341,20 @@ def test_rest_lets_the_writer_go_and_writing_goes_on(tmp_path):
     one, other = (LexicalIndex.create(tmp_path / "lexical"), LexicalIndex.open(tmp_path / "lexical"))
     fill(one, entry("a", "first"))
     with pytest.raises(IndexProblem, match="writes"):
-        other.replace(["b"], [entry("b", "second")])
-    one.replace(["x"], [entry("x", "not committed")])
+        other.replace([document("b")], [entry("b", "second")])
+    one.replace([document("x")], [entry("x", "not committed")])
     one.rest()
     one.rest()
     fill(other, entry("b", "second"))
     other.rest()
     fill(one, entry("c", "third"))
-    assert sorted(document for document, _ in one.ids()) == ["a", "b", "c"]
+    assert sorted(document for document, _ in named(one.ids())) == ["a", "b", "c"]
     one.close()
 
 
 def test_ids_pages_through_many_entries(index):
     fill(index, *(entry(f"doc{n}", "text", passage_id=f"p{n}") for n in range(9000)))
-    assert set(index.ids()) == {(f"doc{n}", f"p{n}") for n in range(9000)}
+    assert set(named(index.ids())) == {(f"doc{n}", f"p{n}") for n in range(9000)}
     assert index.count() == 9000
 
 
@@ -361,18 +387,18 @@ def test_a_killed_writer_loses_only_what_was_not_committed(tmp_path):
     script = """
         import os, signal, sys
         from pathlib import Path
-        from tests.index.test_lexical import entry, fill
+        from tests.index.test_lexical import document, entry, fill
         from memoryd.index.lexical import LexicalIndex
         index = LexicalIndex.create(Path(sys.argv[1]))
         fill(index, entry("kept", "acknowledged words"))
-        index.replace(["kept", "lost"], [entry("lost", "never acknowledged")])
+        index.replace([document("kept"), document("lost")], [entry("lost", "never acknowledged")])
         os.kill(os.getpid(), signal.SIGKILL)
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "lexical")]
     assert subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode < 0
     index = LexicalIndex.open(tmp_path / "lexical")
-    assert list(index.ids()) == [("kept", "")]
+    assert list(index.ids()) == [(document("kept"), "")]
     fill(index, entry("more", "written after the crash"))
     assert index.count() == 2
     index.close()
@@ -412,4 +438,4 @@ def test_a_broken_segment_is_damaged(tmp_path, suffix, how):
     with pytest.raises(IndexDamaged):
         opened = LexicalIndex.open(path)
         opened.search("words number 7", GLOBAL, 50)
-        list(opened.ids())
+        list(named(opened.ids()))
