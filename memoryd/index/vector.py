@@ -18,7 +18,7 @@ import sys
 import threading
 import uuid
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,6 +193,28 @@ class VectorIndex:
             if not _is_unit(record.vector, self.dims):
                 yield str(record.id)
 
+    def stale(self, expected: Callable[[list[str]], Mapping[str, bytes]]) -> Iterator[str]:
+        """Passage ids of points whose vector is not the expected one; reads every vector. Raises IndexDamaged.
+
+        `expected` gives, for passage ids, the vectors that are known; unknown ones are passed over.
+        """
+        page: list[engine.Record] = []
+        for record in self._scroll(with_vector=True):
+            page.append(record)
+            if len(page) == PAGE:
+                yield from self._differing(page, expected)
+                page = []
+        yield from self._differing(page, expected)
+
+    def _differing(
+        self, page: list[engine.Record], expected: Callable[[list[str]], Mapping[str, bytes]]
+    ) -> Iterator[str]:
+        known = expected([str(record.id) for record in page])
+        for record in page:
+            wanted = known.get(str(record.id))
+            if wanted is not None and not _is_same(record.vector, _floats(wanted)):
+                yield str(record.id)
+
     def close(self) -> None:
         """Wait for running calls, then let the files and their lock go; safe to call twice."""
         with self._gate:
@@ -336,6 +358,14 @@ def _is_unit(vector: object, dims: int) -> bool:
         return False
     norm = math.sqrt(math.fsum(value * value for value in vector))
     return math.isfinite(norm) and abs(norm - 1.0) < 1e-3
+
+
+def _is_same(stored: object, wanted: list[float]) -> bool:
+    """Whether the stored unit vector points where the wanted one does."""
+    if not isinstance(stored, list) or len(stored) != len(wanted):
+        return False
+    norm = math.sqrt(math.fsum(value * value for value in wanted))
+    return norm > 0 and math.fsum(a * b for a, b in zip(stored, wanted, strict=True)) / norm > 0.999
 
 
 def _config(dims: int) -> engine.EdgeConfig:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.digest import PREFIX
@@ -32,10 +32,16 @@ def record_corpus(home: Home, label: str, scope: str, *, left_out: int = 0) -> d
     return {"seq": writer.finish(made).seq, "root": root, "new": True}
 
 
+class Nodes(Protocol):
+    """Who takes the nodes."""
+
+    def nodes(self, nodes: Mapping[bytes, bytes]) -> None: ...
+
+
 class CorpusTree:
     """Builds nodes from rows in the order of their paths, one branch of the tree in memory at a time."""
 
-    def __init__(self, writer: TreeWriter) -> None:
+    def __init__(self, writer: Nodes) -> None:
         self._writer = writer
         self._open: list[tuple[bytes, dict[bytes, TreeEntry]]] = [(b"", {})]
         self.files = 0

@@ -33,19 +33,9 @@ def rebuild(
     progress(0, 0, "catalog from packs")
     replayed = refresh_catalog(home, stop)
     vault = reconcile.reconcile_vault(home)
-    generation = home.generations.create(index_identity(home))
-    finished = False
-    try:
-        _fill(home, generation, progress, stop)
-        if stop():
-            return {"stopped": True, "records": replayed}
-        _require_counts(home, generation)
-        finished = True
-    finally:
-        if not finished:
-            generation.close()
-            home.generations.collect()
-    swap(home, generation)
+    generation = new_generation(home, progress, stop)
+    if generation is None:
+        return {"stopped": True, "records": replayed}
     return {
         "stopped": False,
         "records": replayed,
@@ -54,6 +44,27 @@ def rebuild(
         "passages": home.passages.count(),
         "generation": generation.number,
     }
+
+
+def new_generation(home: Home, progress: Progress, stop: Callable[[], bool]) -> Generation | None:
+    """Fill a new generation from the catalog and serve it; None where stopped (the old one serves on).
+
+    Raises IndexProblem where its counts do not agree, OSError.
+    """
+    generation = home.generations.create(index_identity(home))
+    finished = False
+    try:
+        _fill(home, generation, progress, stop)
+        if stop():
+            return None
+        _require_counts(home, generation)
+        finished = True
+    finally:
+        if not finished:
+            generation.close()
+            home.generations.collect()
+    swap(home, generation)
+    return generation
 
 
 def refresh_catalog(home: Home, stop: Callable[[], bool]) -> int:

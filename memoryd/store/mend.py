@@ -42,6 +42,8 @@ class Ruin:
     """Frames of lost records: first and last number, of which some may be sound."""
     held: set[int] = field(default_factory=set)
     """Numbers of records in these frames that could be read."""
+    gone: bool = False
+    """The file is not there: it is no longer counted on, but a file that comes back is taken in again."""
     why_left: str = ""
     """Why it stays as it is; empty where it can be mended."""
 
@@ -54,7 +56,11 @@ class Keeps(Protocol):
 
 def ruins(shelf: Shelf, index: ChunkIndex, stop: Stop) -> Iterator[Ruin]:
     """Every damaged pack; each byte is read. The caller holds the store lane, or lives with what changes meanwhile."""
-    found = [ruin for pack in _in_force(shelf, index) if not stop() and (ruin := examine(shelf, index, pack))]
+    listed, replaced = shelf.listing()[0], index.replaced()
+    found = [_missing(index, pack) for pack in sorted(index.applied() - replaced - set(listed))]
+    for pack in listed:
+        if not stop() and pack not in replaced and (ruin := examine(shelf, index, pack)) is not None:
+            found.append(ruin)
     for ruin in found:
         for lost, ask in ((ruin.chunks, index.chunks), (ruin.contents, index.manifests), (ruin.nodes, index.nodes)):
             places = ask(sorted(lost))
@@ -62,9 +68,10 @@ def ruins(shelf: Shelf, index: ChunkIndex, stop: Stop) -> Iterator[Ruin]:
         yield ruin
 
 
-def _in_force(shelf: Shelf, index: ChunkIndex) -> list[bytes]:
-    replaced = index.replaced()
-    return [pack for pack in shelf.listing()[0] if pack not in replaced]
+def _missing(index: ChunkIndex, pack: bytes) -> Ruin:
+    ruin = Ruin(pack, ["The pack is gone."], gone=True)
+    _note_hidden(ruin, index, set())
+    return ruin
 
 
 def _sound_copy(shelf: Shelf, copies: Iterable[Place]) -> bool:
@@ -132,21 +139,25 @@ def _note_hidden(ruin: Ruin, index: ChunkIndex, found: set[int]) -> None:
 def mend(store: Keeps, shelf: Shelf, files: Files, ruin: Ruin, records: Sequence[Record], stop: Stop) -> bool:
     """Replace a damaged pack by what is sound of it, and by these records; False where stopped (nothing was replaced).
 
+    For a pack that is gone only the records are written; the index forgets it when it is made anew.
+
     The caller holds the store lane. Raises StoreError kinds, OSError; the damaged pack is in force until the end.
     """
-    keep_aside(files, shelf, shelf.path(ruin.pack))
-    rewrite = store.rewrite([ruin.pack])
+    if ruin.gone and not records:
+        return True
+    if not ruin.gone:
+        keep_aside(files, shelf, shelf.path(ruin.pack))
+    rewrite = store.rewrite([] if ruin.gone else [ruin.pack])
     try:
         kept: dict[tuple[int, int], bytes] = {(kind, seq): raw for kind, seq, raw in records}
-        with shelf.open(ruin.pack) as file:
-            for piece, form in _sound(file):
-                if stop():
-                    rewrite.abandon()
-                    return False
-                if piece.kind in packs.RECORD_NAMES:
-                    kept[piece.kind, piece.seq] = piece.data
-                else:
-                    _put(rewrite, piece, form)
+        for piece, form in () if ruin.gone else _sound(shelf, ruin.pack):
+            if stop():
+                rewrite.abandon()
+                return False
+            if piece.kind in packs.RECORD_NAMES:
+                kept[piece.kind, piece.seq] = piece.data
+            else:
+                _put(rewrite, piece, form)
         for kind, seq in sorted(kept):
             rewrite.record(kind, seq, kept[kind, seq])
         rewrite.commit()
@@ -156,13 +167,14 @@ def mend(store: Keeps, shelf: Shelf, files: Files, ruin: Ruin, records: Sequence
     return True
 
 
-def _sound(file: PackFile) -> Iterator[tuple[Piece, Form]]:
-    for offset, entry in frames_of(file)[0].items():
-        left = read_frame(file, offset, entry)
-        size = sum(len(piece.data) for piece in left.pieces)
-        solid = len(left.pieces) > 1 and size > packs.PIECES_BYTES
-        for piece in left.pieces:
-            yield piece, SOLID if solid else NODES if piece.kind == packs.TREE else PLAIN
+def _sound(shelf: Shelf, pack: bytes) -> Iterator[tuple[Piece, Form]]:
+    with shelf.open(pack) as file:
+        for offset, entry in frames_of(file)[0].items():
+            left = read_frame(file, offset, entry)
+            size = sum(len(piece.data) for piece in left.pieces)
+            solid = len(left.pieces) > 1 and size > packs.PIECES_BYTES
+            for piece in left.pieces:
+                yield piece, SOLID if solid else NODES if piece.kind == packs.TREE else PLAIN
 
 
 def _put(rewrite: Rewrite, piece: Piece, form: Form) -> None:

@@ -160,6 +160,11 @@ class Reader:
         """Every known copy of these chunks (32-byte SHA-256)."""
         return self._keeper.ask(lambda index: index.chunks(hashes))
 
+    def sound_chunks(self, digests: Sequence[bytes]) -> set[bytes]:
+        """Those chunks of which a copy lies in a frame that is intact on disk."""
+        places = self.chunk_places(list(digests))
+        return {one for one, found in places.items() if any(self._shelf.intact(at.pack, at.frame_off) for at in found)}
+
     def manifest_places(self, addresses: list[bytes]) -> dict[bytes, list[Place]]:
         """Every known copy of these contents' manifests."""
         return self._keeper.ask(lambda index: index.manifests(addresses))
