@@ -11,6 +11,7 @@
         TokenInvalid            token-invalid
         HeldElsewhere           held-elsewhere
         ContentForgotten        content-forgotten
+        OutsideProject          outside-project
         PersonNeeded            person-needed
       NotFound                not-found
       ScopeError              scope-error
@@ -137,6 +138,11 @@ class HeldElsewhere(InvalidInput):
 class ContentForgotten(InvalidInput):
     code = "content-forgotten"
     default_next_step = "Leave it out. If it is to be stored again, a person says so with `--allow-forgotten`."
+
+
+class OutsideProject(InvalidInput):
+    code = "outside-project"
+    default_next_step = "Name a file of the project that this session started in, or pass what it says as `text`."
 
 
 class PersonNeeded(InvalidInput):

@@ -12,7 +12,7 @@ from memoryd.errors import ContentDamaged, MemorydError
 from memoryd.extract.text import slice_text
 from memoryd.operations import indexing
 from memoryd.operations.home import Home
-from memoryd.records import VAULT_SOURCE, Filter, MemoryFields, shown_path
+from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Filter, MemoryFields, shown_path
 from memoryd.search.excerpt import Excerpt, cut_excerpts, locate
 from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import Legs, Mode, Ranked, rank, reason
@@ -160,7 +160,7 @@ def _entry(one: _Found, excerpt: Excerpt) -> dict[str, Any]:
         "scope": row.scope,
         "kind": row.kind,
         "title": row.title,
-        "trust": "vault" if row.source == VAULT_SOURCE else "corpus",
+        "trust": row.source if row.source in (VAULT_SOURCE, ARTIFACT_SOURCE) else "corpus",
         "extractor": row.extractor,
     }
     if passage.symbol:

@@ -36,7 +36,8 @@ _PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418, "ftp": 21, "ftps": 9
 class Project:
     """A git project: its scope id, a name for people, the normalised remote (None: none) and the root directory.
 
-    `key` is what the scope id was made of and what the vault's alias table maps to an id.
+    `key` is what the scope id was made of and what the vault's alias table maps to an id. `tree` is the top of the work
+    tree, as the system names it: that of a linked work tree or submodule is not the repository's `root`.
     """
 
     scope: str
@@ -44,10 +45,12 @@ class Project:
     remote: str | None
     root: str
     key: str
+    tree: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Repository:
+    tree: str
     root: str
     config: str
 
@@ -131,7 +134,7 @@ def _project(directory: str, states: dict[str, State]) -> Project | None:
     name = PurePosixPath(remote or repository.root).name.removesuffix(".git") or "root"
     digest = sha256_hex(key.encode() if remote else b"path:" + root)
     scope = f"p-{slug(name, fallback='project')}-{digest[:8]}"
-    return Project(scope, shown_path(os.fsencode(name)), remote, shown_path(root), key)
+    return Project(scope, shown_path(os.fsencode(name)), remote, shown_path(root), key, repository.tree)
 
 
 def _state(path: str) -> State:
@@ -217,7 +220,7 @@ def _repository_around(directory: str, states: dict[str, State]) -> _Repository 
             return _linked(folder, marker, states)
         states[str(marker / "HEAD")] = _state(str(marker / "HEAD"))
         if (marker / "HEAD").is_file() or (marker / "HEAD").is_symlink():
-            return _Repository(str(folder), str(marker / "config"))
+            return _Repository(str(folder), str(folder), str(marker / "config"))
     return None
 
 
@@ -232,10 +235,10 @@ def _linked(folder: Path, marker: Path, states: dict[str, State]) -> _Repository
         return None
     states[str(own / "commondir")] = _state(str(own / "commondir"))
     if not (own / "commondir").is_file():
-        return _Repository(str(folder), str(own / "config"))
+        return _Repository(str(folder), str(folder), str(own / "config"))
     common = Path(os.path.realpath(own / _small_text(own / "commondir").strip()))
     root = common.parent if common.name == ".git" else common
-    return _Repository(str(root), str(common / "config"))
+    return _Repository(str(folder), str(root), str(common / "config"))
 
 
 def _small_text(path: Path) -> str:

@@ -20,6 +20,7 @@ NAMES = [
     "memory_supersede",
     "memory_archive",
     "memory_get",
+    "artifact_add",
     "memory_status",
 ]
 READ_ONLY = {"memory_search", "memory_recall", "memory_get", "memory_status"}
