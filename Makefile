@@ -8,7 +8,7 @@ LINT_STAMP := $(VENV)/.installed-lint
 EXTRAS_STAMP := $(VENV)/.installed-extras
 WORKERS ?= auto
 
-.PHONY: install demo test check test-extras bench bench-store clean
+.PHONY: install demo test check test-extras bench bench-store bench-trees clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,9 @@ test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C comp
 
 bench-store: $(TEST_STAMP)  ## ingest, restore and size beside restic, borg, casync and git, those that are installed
 	$(BIN)/python -m tests.benchmarks.bench_store $(ARGS)
+
+bench-trees: $(TEST_STAMP)  ## differences of large trees, and snapshots of an unchanged one beside a directory walk
+	$(BIN)/python -m tests.benchmarks.bench_trees $(ARGS)
 
 bench: $(STAMP)  ## ratios and figures of process, wire, memory and search, measured side by side
 	$(BIN)/python -m tests.benchmarks.bench $(ARGS)
