@@ -18,7 +18,7 @@ from memoryd.operations import burial, erase
 from memoryd.operations.entries import by_source
 from memoryd.operations.erase import Traces
 from memoryd.operations.home import Home
-from memoryd.operations.ingest import analyse
+from memoryd.operations.ingest import Analysed, analyse
 from memoryd.operations.roots import Ledger
 from memoryd.records import VAULT_SOURCE, DocumentEvent, shown_path
 from memoryd.store import pack as packs
@@ -142,16 +142,11 @@ def _events(home: Home, made: Plan) -> None:
 
 
 def _traces(home: Home, made: Plan) -> None:
+    """What gives the contents away elsewhere, told by their own bytes: the catalog may know them no longer."""
     traces = made.traces
     traces.words.update(address.removeprefix(PREFIX) for address in made.addresses)
     if made.text:
         traces.words.add(made.text.decode("utf-8", "surrogateescape"))
-    for row in made.rows.values():
-        memory = home.memories.by_document(row.document_id)
-        traces.words.update(word for word in (row.title, shown_path(row.path)) if len(word) >= erase.SHORTEST)
-        if memory is not None:
-            traces.words.add(memory.fields.id)
-            traces.facts.add(memory.fields.fact)
     for row in (*made.rows.values(), *made.current.values()):
         traces.texts.update(one.text_sha256 for one in home.passages.of_document(row.document_id))
     for address in made.addresses:
@@ -159,7 +154,16 @@ def _traces(home: Home, made: Plan) -> None:
             data = home.store.read(address)
             traces.add_text(data)
             for event in (one for one in made.events if one.address == address):
-                traces.texts.update(one.text_sha256 for one in analyse(event, data).passages)
+                _trace(traces, event, analyse(event, data))
+
+
+def _trace(traces: Traces, event: DocumentEvent, told: Analysed) -> None:
+    traces.texts.update(one.text_sha256 for one in told.passages)
+    names = [told.title] if event.source != VAULT_SOURCE else [told.title, shown_path(event.path)]
+    traces.words.update(name for name in names if len(name) >= erase.SHORTEST)
+    if told.memory is not None:
+        traces.words.add(told.memory.id)
+        traces.facts.add(told.memory.fact)
 
 
 def _packs(home: Home, made: Plan) -> None:

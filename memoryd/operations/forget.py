@@ -32,19 +32,20 @@ def run(
     assert made.reach is not None and made.sweep is not None
     git = git_history(home, [row.path for row in made.rows.values()])
     mark = home.root / burial.MARKER
+    home.store.release_reserve()  # on a full disk the first steps need a little room, the next ones give some back
     home.files.replace(mark, json.dumps({"addresses": sorted(made.addresses)}).encode(), owner=erase.OWNER)
     progress(1, 6, "vault")
     commit = _leave_vault(home, made)
     progress(2, 6, "tombstones")
     _bury(home, made, reason)
-    progress(3, 6, "logs and caches")
+    progress(3, 6, "indexes")
     traces = made.traces
-    done: dict[str, Any] = {"logs": erase.redact_logs(home, traces), "rows": erase.forget_views(home, traces)}
-    done["set_aside"] = erase.drop_set_aside(home) + erase.drop_quarantined(home, traces)
-    progress(4, 6, "packs")
-    done["packs"] = _rewrite(home, made)
-    progress(5, 6, "indexes")
     erase.drop_indexes(home)
+    done: dict[str, Any] = {"set_aside": erase.drop_set_aside(home) + erase.drop_quarantined(home, traces)}
+    progress(4, 6, "logs and caches")
+    done |= {"logs": erase.redact_logs(home, traces), "rows": erase.forget_views(home, traces)}
+    progress(5, 6, "packs")  # last: the contents tell what to look for elsewhere, also when this is begun again
+    done["packs"] = _rewrite(home, made)
     open_generation(home)
     remaining = _remaining(home, made)
     home.files.unlink(mark, owner=erase.OWNER)

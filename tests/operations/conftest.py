@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -84,3 +85,26 @@ def project(tmp_path: Path) -> Callable[[str], Caller]:
 def nobody() -> Caller:
     """A caller outside any project."""
     return Caller(directory=None)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own that a test may fill."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill_up(place: Path, name: str) -> None:
+    """Take all space that is left, to the last byte."""
+    with (place / name).open("wb", buffering=0) as stream:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while True:
+                    stream.write(b"x" * size)
+            except OSError:
+                pass

@@ -24,7 +24,7 @@ from memoryd.operations.rebuild import refresh_catalog
 from memoryd.operations.recover import recover
 from memoryd.records import SnapshotRecord
 from memoryd.store.merkle import FILE, TreeEntry, build
-from tests.operations.conftest import configure
+from tests.operations.conftest import configure, fill_up
 
 NONE = {"history_revisions": 0, "history_days": 0, "snapshots": 1, "snapshot_days": 0, "grace_hours": 10}
 START = 1_800_000_000.0
@@ -526,3 +526,58 @@ def test_numbers_are_not_given_out_again(root, clock):
     with living(root, clock) as home:
         assert home.store.last_seq() == last
         assert home.documents.live_count() == 1
+
+
+def test_readers_go_on_while_packs_are_written_again(home):
+    kept = {address_of(data): data for data in (text(number, 30_000) for number in range(8))}
+    for number, data in enumerate(kept.values()):
+        put(home, f"kept {number}", data)
+    failures: list[object] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            for address, data in kept.items():
+                try:
+                    if home.store.read(address) != data:
+                        failures.append("wrong bytes")
+                except (NotFound, StoreError) as error:
+                    failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for turn in range(15):
+            put(home, "passing", text(100 + turn, 20_000))
+            store_documents(
+                home, [Seen("docs", b"kept 0", "global", "document", next(iter(kept.values())), exec=bool(turn % 2))]
+            )
+            assert gc(home, now=True)["ok"]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    clean(home)
+
+
+def test_on_a_full_disk_it_gives_room_back(small_disk, clock):
+    """Filled to the last byte: reads and a collection work, then writes do again."""
+    root = small_disk / "home"
+    configure(root, retention=NONE)
+    with living(root, clock) as home:
+        kept = text(1, 50_000)
+        put(home, "kept", kept)
+        for _ in range(5):
+            put(home, "passing", os.urandom(1 << 20))
+        put(home, "passing", b"small now")
+        fill_up(small_disk, "filler")
+        with pytest.raises(StoreError):
+            put(home, "more", os.urandom(2 << 20))
+        assert home.store.read(address_of(kept)) == kept
+        reports = [gc(home, now=True) for _ in range(3)]
+        assert sum(report["dropped"]["bytes"] for report in reports) >= 5 << 20
+        put(home, "more", os.urandom(2 << 20))
+        assert home.store.read(address_of(kept)) == kept
+        assert list(home.store.findings(read_data=True)) == []

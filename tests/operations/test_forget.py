@@ -26,7 +26,7 @@ from memoryd.operations.scan import scan_corpora
 from memoryd.records import SnapshotRecord, TombstoneRecord
 from memoryd.store import pack as packs
 from memoryd.store.merkle import FILE, TreeEntry, build
-from tests.operations.conftest import configure, git, opened, settle
+from tests.operations.conftest import configure, fill_up, git, opened, settle
 
 HERE = Caller()
 STEP = int(os.environ.get("CRASH_STEP", "9"))
@@ -433,3 +433,16 @@ def test_a_check_names_what_should_be_gone(root):
         assert finding["where"] == address and address in finding["remedy"]
         forget(home, address)
         clean(home)
+
+
+def test_on_a_full_disk_a_secret_can_be_erased(small_disk):
+    root = small_disk / "home"
+    with opened(root) as home:
+        kept = add(home, "The queue holds forty jobs.")
+        told = add(home, f"It is {SECRET}.")
+        put(home, "a", os.urandom(300_000) + SECRET.encode())
+        settle(home)
+        fill_up(small_disk, "filler")
+        assert forget(home, told["id"], text=SECRET)["remains"] == []
+        assert words_in(root, SECRET) == []
+        assert home.memories.get(kept["id"]) is not None

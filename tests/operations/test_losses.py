@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ from memoryd.operations import gateway, reading
 from memoryd.operations.check import check
 from memoryd.operations.ingest import behind
 from memoryd.operations.reconcile import reconcile_vault
-from tests.operations.conftest import commits, git, opened, settle
+from tests.operations.conftest import commits, fill_up, git, opened, settle
 
 TEXTS = ("The dam opens at dawn.", "The sluice is oiled weekly.", "The weir has four gates.")
 
@@ -120,29 +117,6 @@ def test_h38_a_home_without_room_for_an_index_opens_and_reads(root, nobody, monk
             full.undo()
             settle(home)
             assert found(home, nobody) == set(ids)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of its own that a test may fill."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a file system")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill_up(place: Path, name: str) -> None:
-    """Take all space that is left, to the last byte."""
-    with (place / name).open("wb", buffering=0) as stream:
-        for size in (1 << 20, 4096, 1):
-            try:
-                while True:
-                    stream.write(b"x" * size)
-            except OSError:
-                pass
 
 
 def test_a_home_on_a_full_disk_opens_and_reads_and_takes_writes_again_later(small_disk, nobody):
