@@ -15,6 +15,7 @@ import click
 
 from memoryd.cli_care import check, config, doctor, evaluate, optimize, rebuild, skill
 from memoryd.cli_corpora import corpus, job
+from memoryd.cli_repair import repair
 from memoryd.cli_snapshots import TREE_COMMANDS
 from memoryd.cli_upkeep import forget, gc
 from memoryd.cli_words import spoken
@@ -247,5 +248,19 @@ def _show_change(data: Mapping[str, Any]) -> None:
     click.echo(spoken(data["next"]))
 
 
-for _command in (corpus, job, evaluate, doctor, config, skill, rebuild, check, optimize, *TREE_COMMANDS, gc, forget):
+for _command in (
+    corpus,
+    job,
+    evaluate,
+    doctor,
+    config,
+    skill,
+    rebuild,
+    check,
+    optimize,
+    *TREE_COMMANDS,
+    gc,
+    forget,
+    repair,
+):
     main.add_command(_command)

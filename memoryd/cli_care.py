@@ -12,7 +12,7 @@ import click
 
 from memoryd.cli_words import counted
 from memoryd.client import ToldError
-from memoryd.errors import DaemonUnavailable, JobUnfinished
+from memoryd.errors import DaemonUnavailable, InvalidInput, JobUnfinished
 from memoryd.shell import Context, emit, json_option, owned, run_job
 
 WARNED = 3
@@ -123,17 +123,23 @@ def _rebuilt_by_daemon(context: Context, as_json: bool) -> dict[str, Any] | None
 
 @click.command()
 @click.option("--read-data", is_flag=True, help="Read and hash every stored byte.")
+@click.option("--quick", is_flag=True, help="Look at files, footers and counts only.")
 @json_option
 @click.pass_obj
-def check(context: Context, read_data: bool, as_json: bool) -> None:
-    """Compare store, catalog, vault and indexes; exit code 1 when something is wrong."""
+def check(context: Context, read_data: bool, quick: bool, as_json: bool) -> None:
+    """Compare store, catalog, vault and indexes; exit code 1 when something is wrong.
+
+    Without an option every header, list and tree is read and compared with the indexes, but no content is unpacked.
+    """
+    if read_data and quick:
+        raise InvalidInput("`--quick` and `--read-data` exclude each other.", next_step="Give one of them.")
 
     def here(home: Any, progress: Any) -> dict[str, Any]:
         from memoryd.operations.check import check as run
 
-        return run(home, read_data=read_data, progress=progress)
+        return run(home, read_data=read_data, quick=quick, progress=progress)
 
-    arguments = {"read_data": read_data}
+    arguments = {"read_data": read_data, "quick": quick}
     data = run_job(context, "check", arguments, as_json) if context.client.alive() else owned(context, here, as_json)
     emit(data, as_json, lambda: _show_findings(data))
     raise SystemExit(0 if data["clean"] else 1)

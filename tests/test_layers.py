@@ -106,6 +106,8 @@ ROOMS: dict[str, list[str]] = {
         "kept",
         "snapshots",
         "changes",
+        "moments",
+        "since",
         "restore",
         "artifacts",
         "plans",
@@ -118,9 +120,9 @@ ROOMS: dict[str, list[str]] = {
         "erase",
         "erasure",
         "forget",
-        "check",
         "losses",
         "refill",
+        "check",
         "repair",
         "health",
         "doctor",
@@ -149,7 +151,21 @@ ROOMS: dict[str, list[str]] = {
 ISLANDS = {"store", "catalog", "sources", "extract", "models", "index"}
 """These never import each other."""
 ABOVE = {"search": ISLANDS, "operations": ISLANDS | {"search"}, "server": {"operations"}}
-TOP = ["client", "starting", "cli_words", "cli_status", "show", "shell", "cli_corpora", "cli_snapshots", "cli_care", "cli_upkeep", "cli", "__main__"]
+TOP = [
+    "client",
+    "starting",
+    "cli_words",
+    "cli_status",
+    "show",
+    "shell",
+    "cli_corpora",
+    "cli_snapshots",
+    "cli_care",
+    "cli_upkeep",
+    "cli_repair",
+    "cli",
+    "__main__",
+]
 
 FOREIGN: dict[str, set[str]] = {
     "pydantic": {"memoryd/config.py", "memoryd/server/transport.py"},
@@ -170,7 +186,10 @@ FOREIGN: dict[str, set[str]] = {
     "uvicorn": {"memoryd/server/sdk.py"},
     "prometheus_client": {"memoryd/server/web.py"},
     "anyio": {f"memoryd/server/{name}.py" for name in ROOMS["server"]},
-    "click": {f"memoryd/{name}.py" for name in ("shell", "cli_corpora", "cli_care", "cli_upkeep", "cli_snapshots", "cli")},
+    "click": {
+        f"memoryd/{name}.py"
+        for name in ("shell", "cli_corpora", "cli_care", "cli_upkeep", "cli_snapshots", "cli_repair", "cli")
+    },
     "rich": {"memoryd/show.py"},
 }
 LONG_FILES: dict[str, str] = {}

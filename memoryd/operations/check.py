@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from memoryd.errors import StoreError, VaultError
-from memoryd.operations import burial, fresh, indexing, ingest, reconcile, shadow
+from memoryd.operations import burial, fresh, indexing, ingest, losses, reconcile, shadow
 from memoryd.operations.answers import source_of
 from memoryd.operations.home import Home
 from memoryd.records import VAULT_SOURCE, Finding, shown_path
@@ -24,14 +24,21 @@ def check(
     home: Home,
     *,
     read_data: bool = False,
+    quick: bool = False,
     progress: Progress = lambda _done, _total, _note: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """All findings; `read_data` reads and hashes every stored byte. `clean` is True when there are none."""
+    """All findings; `clean` is True when there are none.
+
+    `quick` looks at files, footers and counts; else every header, list and tree is read and compared with the indexes;
+    `read_data` reads and hashes every stored byte, too.
+    """
+    quick = quick and not read_data
     findings: list[Finding] = []
     parts: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
-        ("store", lambda: home.store.findings(read_data=read_data)),
+        ("store", lambda: _store(home, read_data, quick)),
         ("catalog", lambda: _catalog(home, read_data, stop)),
+        ("snapshots", lambda: _snapshots(home, stop) if not quick else iter(())),
         ("vault", lambda: _vault(home)),
         ("state", lambda: _state(home)),
         ("index", lambda: _index(home, read_data)),
@@ -45,10 +52,28 @@ def check(
     return {
         "clean": not findings,
         "read_data": read_data,
+        "quick": quick,
         "findings": [
             {"code": f.code, "where": f.where, "message": f.message, "remedy": f.remedy, **f.details} for f in findings
         ],
     }
+
+
+def _store(home: Home, read_data: bool, quick: bool) -> Iterator[Finding]:
+    """What is found while somebody writes may be half of a commit: it counts when it is found again without."""
+    found = list(home.store.findings(read_data=read_data, quick=quick))
+    if found:
+        with home.store_lane:
+            found = list(home.store.findings(read_data=read_data, quick=quick))
+    yield from found
+
+
+def _snapshots(home: Home, stop: Callable[[], bool]) -> Iterator[Finding]:
+    """Whether every node and content of every kept tree is there."""
+    for record, paths in losses.find(home, (), stop).snapshots:
+        first = shown_path(paths[0]) if paths else "."
+        message = f"The snapshot {record.label} (number {record.seq}) lacks {len(paths)} of its paths, first {first}."
+        yield Finding("snapshot-damaged", record.source, message, "Run `memoryd repair`.", {"label": record.label})
 
 
 def _catalog(home: Home, read_data: bool, stop: Callable[[], bool]) -> Iterator[Finding]:

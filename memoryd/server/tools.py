@@ -21,6 +21,7 @@ from memoryd.operations import (
     rebuild,
     reconcile,
     recover,
+    repair,
     scan,
 )
 from memoryd.operations.home import Caller, Home, open_home
@@ -141,16 +142,20 @@ class MemoryToolbox(Toolbox):
             return rebuild.rebuild(home, progress=progress, stop=stop)
 
         def check_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
-            return check.check(home, read_data=bool(args.get("read_data")), progress=progress, stop=stop)
+            wanted = {"read_data": bool(args.get("read_data")), "quick": bool(args.get("quick"))}
+            return check.check(home, **wanted, progress=progress, stop=stop)
 
         def gc_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
             return collect.gc(home, dry_run=bool(args.get("dry_run")), progress=progress, stop=stop)
+
+        def repair_job(_args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
+            return repair.repair(home, progress=progress, stop=stop)  # the plan: only a person at a terminal applies it
 
         def optimize_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
             return optimize.optimize(home, everything=bool(args.get("everything")), progress=progress, stop=stop)
 
         bodies = {"corpus-scan": scan_job, "rebuild": rebuild_job, "check": check_job, "gc": gc_job}
-        return {**bodies, "optimize": optimize_job, **tree_jobs(home)}, home.jobs
+        return {**bodies, "optimize": optimize_job, "repair": repair_job, **tree_jobs(home)}, home.jobs
 
     def _bound(self, operation: Callable[..., dict[str, Any]]) -> Run:
         def run(asker: Asker, given: dict[str, Any]) -> dict[str, Any]:

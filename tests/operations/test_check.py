@@ -36,8 +36,8 @@ def codes(home, *, read_data=False):
 def test_a_whole_home_is_clean_and_progress_names_the_parts(filled):
     seen = []
     answer = check(filled, read_data=True, progress=lambda done, total, note: seen.append((done, total, note)))
-    assert answer == {"clean": True, "read_data": True, "findings": []}
-    assert [note for *_, note in seen] == ["store", "catalog", "vault", "state", "index", "done"]
+    assert answer == {"clean": True, "read_data": True, "quick": False, "findings": []}
+    assert [note for *_, note in seen] == ["store", "catalog", "snapshots", "vault", "state", "index", "done"]
     assert check(filled, stop=lambda: True)["findings"] == []
 
 
