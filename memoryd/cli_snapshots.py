@@ -174,8 +174,10 @@ def _kinds(one: Mapping[str, Any]) -> str:
 
 
 def _moved(one: Mapping[str, Any]) -> str:
+    from memoryd.store.renames import COUNTED_MOST
+
     if one["kind"] == "directory":
-        return f" ({one['entries']} entries)"
+        return f" ({one['entries']}{' or more' if one['entries'] >= COUNTED_MOST else ''} entries)"
     return _kinds(one) if one["shared"] == 1.0 else f" ({one['shared']:.0%} alike)"
 
 

@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from memoryd.errors import NotFound, StoreError
-from memoryd.store.merkle import DIRECTORY, FILE, TreeEntry
+from memoryd.store.merkle import DIRECTORY, FILE, TreeEntry, build
 from memoryd.store.treediff import Difference, ReadNode, differences, listing
 
 SIMILAR_MOST = 1000
 """So many files a side are compared by their chunks, the largest first."""
 SIMILAR_SHARE = 0.5
 """Two files are one that changed while it moved where they share at least this part of the larger one."""
+COUNTED_MOST = 10_000
 COMMON_CHUNK = 32
 """A chunk that more files hold says nothing about any of them."""
+
+_EMPTY = build([])[0]
 
 ReadChunks = Callable[[bytes], Sequence[tuple[bytes, int]]]
 """(SHA-256, length) of the chunks of the content at an address."""
@@ -43,7 +47,10 @@ class Modified(NamedTuple):
 
 
 class Renamed(NamedTuple):
-    """One thing under two names. `entries` counts what lies below a directory; `shared` is 1.0 for an exact move."""
+    """One thing under two names; `shared` is 1.0 for an exact move.
+
+    `entries` counts what lies below a directory; COUNTED_MOST means that many or more.
+    """
 
     path: bytes
     old_path: bytes
@@ -80,7 +87,7 @@ def joined(node: ReadNode, found: Iterable[Difference], chunks: ReadChunks | Non
     """As `compare`, from differences that were read before."""
     diff = TreeDiff()
     old, new = _Side(), _Side()
-    for path, before, after in found:
+    for path, before, after in _without_whole(node, list(found), diff):
         if before is not None and after is not None:
             diff.modified.append(Modified(path, before, after))
         for side, entry in ((old, before), (new, after)):
@@ -94,6 +101,28 @@ def joined(node: ReadNode, found: Iterable[Difference], chunks: ReadChunks | Non
     for listed in (diff.added, diff.removed, diff.modified, diff.renamed):
         listed.sort(key=lambda one: one[0])
     return diff
+
+
+def _without_whole(node: ReadNode, found: list[Difference], diff: TreeDiff) -> list[Difference]:
+    """What is left when directories that moved whole are taken out, without a look at what they hold."""
+    waiting: dict[object, list[int]] = defaultdict(list)
+    for index in reversed(range(len(found))):
+        path, before, after = found[index]
+        if before is not None and after is None and before.kind == DIRECTORY and before.address != _EMPTY:
+            for same_name in (True, False):
+                waiting[_identity(Found(path, before), same_name)].append(index)
+    taken: set[int] = set()
+    for index, (path, before, after) in enumerate(found if waiting else ()):
+        if before is not None or after is None or after.kind != DIRECTORY:
+            continue
+        for same_name in (True, False):
+            candidates = [at for at in waiting.get(_identity(Found(path, after), same_name), ()) if at not in taken]
+            if candidates and index not in taken:
+                old = found[candidates[-1]]
+                taken |= {index, candidates[-1]}
+                entries = sum(1 for _one in islice(listing(node, after.address), COUNTED_MOST))
+                diff.renamed.append(Renamed(path, old.path, old.before or after, after, entries, 1.0))
+    return [one for index, one in enumerate(found) if index not in taken]
 
 
 class _Side:
@@ -178,7 +207,7 @@ def _join(old: _Side, old_at: int, new: _Side, at: int, shared: float, diff: Tre
     old.gone[old_at : old_at + below + 1] = b"\1" * (below + 1)
     new.gone[at : at + below + 1] = b"\1" * (below + 1)
     (old_path, before), (path, after) = old.items[old_at], new.items[at]
-    diff.renamed.append(Renamed(path, old_path, before, after, below, shared))
+    diff.renamed.append(Renamed(path, old_path, before, after, min(below, COUNTED_MOST), shared))
 
 
 def _join_similar(old: _Side, new: _Side, diff: TreeDiff, chunks: ReadChunks) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from memoryd.errors import NotFound
 from memoryd.store.merkle import DIRECTORY, FILE, SYMLINK, TreeEntry
-from memoryd.store.renames import SIMILAR_MOST, TreeDiff, compare
+from memoryd.store.renames import COUNTED_MOST, SIMILAR_MOST, TreeDiff, compare
 from memoryd.store.treediff import listing
 from tests.store.test_treediff import Nodes, flattened, leaf, trees
 
@@ -50,6 +50,23 @@ def test_a_directory_that_moved_whole_is_one_move_with_its_count():
     assert moves(diff) == [(b"old", b"new/deep", 4)]
     assert [path for path, _entry in diff.added] == [b"new"]
     assert (diff.removed, diff.modified) == ([], [])
+
+
+def test_a_huge_directory_that_moved_is_not_read_whole():
+    nodes = Nodes()
+    inner = {b"%d" % n: {b"%d" % m: (FILE, False, b"%d %d" % (n, m)) for m in range(100)} for n in range(200)}
+    before, after = nodes.add({b"old": inner}), nodes.add({b"new": inner})
+    nodes.read.clear()
+    assert moves(compare(nodes.node, before, after)) == [(b"old", b"new", COUNTED_MOST)]
+    assert len(nodes.read) < 110
+
+
+def test_of_several_equal_directories_the_one_of_the_same_name_moved():
+    nodes = Nodes()
+    part = {b"x": (FILE, False, b"1")}
+    before = nodes.add({b"a": part, b"b": part, b"c": {}})
+    after = nodes.add({b"c": {b"b": part, b"z": part}})
+    assert moves(compare(nodes.node, before, after)) == [(b"b", b"c/b", 1), (b"a", b"c/z", 1)]
 
 
 def test_a_part_of_a_removed_directory_that_moved_is_found():
