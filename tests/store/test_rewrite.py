@@ -172,3 +172,25 @@ def test_nodes_are_stored_once(tmp_path):
     with pytest.raises(NotFound):
         store.node(bytes(32))
     store.close()
+
+
+def test_a_replaced_pack_that_could_not_be_removed_never_comes_back(tmp_path, monkeypatch):
+    """The pack that replaced it is replaced as well: then the next one names both."""
+    store = open_store(tmp_path)
+    filled(store)
+    old = store.pack_ids()
+    monkeypatch.setattr(store, "_remove", lambda _replaced: None)
+    merge(store, without=frozenset([address_of(TEXTS[3])]))
+    between = store.pack_ids()
+    merge(store)
+    assert all(set(old) <= set(store.items(pack)[0]) for pack in store.pack_ids())
+    for pack in between:
+        store._shelf.path(pack).unlink()
+    store.close()
+    (tmp_path / "store" / "index.db").unlink()
+    store = open_store(tmp_path)
+    with pytest.raises(NotFound):
+        store.read(address_of(TEXTS[3]))
+    assert store.read(address_of(TEXTS[4])) == TEXTS[4]
+    check_sound(store)
+    store.close()
