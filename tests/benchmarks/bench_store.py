@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import random
 import shutil
 import subprocess
@@ -122,7 +121,7 @@ class Ours:
         if source not in self._wrapped:
             folder = self.place / "single" / source.name
             folder.mkdir(parents=True)
-            os.link(source, folder / source.name)
+            shutil.copy2(source, folder / source.name)  # links do not reach another file system
             self._wrapped[source] = folder
         return self._wrapped[source]
 
@@ -283,9 +282,10 @@ def bench_insert(place: Path) -> None:
     )
 
 
-def changelogs(trees: Sequence[Path], name: str) -> list[bytes]:
-    """The same file of successive releases."""
-    return [path.read_bytes() for tree in trees for path in sorted(tree.rglob(name))[:1]]
+def changelogs(cache: Path) -> list[bytes]:
+    """The changelog of a hundred successive releases of setuptools, whose name changed once."""
+    trees = [one.tree for one in releases(cache, {"setuptools": ""}, 100)]
+    return [path.read_bytes() for tree in trees for path in (tree / "CHANGES.rst", tree / "NEWS.rst") if path.is_file()]
 
 
 def exported_tags(repository: Path, cache: Path, most: int) -> list[Path]:
@@ -325,17 +325,12 @@ def main() -> int:
         if given.git is not None:
             bench(f"tags of {given.git.name}", exported_tags(given.git, given.cache, 12), place, peers)
         if given.only in (None, "text"):
-            bench_text(changelogs(*history(given.cache)), place)
+            bench_text(changelogs(given.cache), place)
         if given.only in (None, "insert"):
             bench_insert(place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     return 0
-
-
-def history(cache: Path) -> tuple[list[Path], str]:
-    """A hundred releases of one package whose changelog grows."""
-    return [one.tree for one in releases(cache, {"hypothesis": "6."}, 100)], "changes.rst"
 
 
 if __name__ == "__main__":

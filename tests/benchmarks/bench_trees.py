@@ -82,7 +82,7 @@ def measure_diff(name: str, make: Callable[[dict[bytes, bytes], bool], bytes], b
             store = ChunkStore.open(Path(folder), files=Files(), sizes=StoreConfig())
             store.node_places([roots[0]])  # opened: the index was asked once
             began = time.perf_counter()
-            found = list(differences(store.node, *roots))
+            found = list(differences(store.node, *roots, store.node_pair))
             times.append((time.perf_counter() - began) * 1000)
             read, nodes = counted(store, roots)
             store.close()
