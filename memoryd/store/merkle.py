@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from memoryd.errors import PackDamaged
 
@@ -162,8 +162,8 @@ def _unequal_part(left: bytes, right: bytes) -> tuple[int, int, int]:
     if left[:4] != right[:4]:
         raise ValueError("nodes of two levels")
     shortest = min(len(left), len(right))
-    head = _HEAD.size + _longest(shortest - _HEAD.size, lambda n: left[8 : 8 + n] == right[8 : 8 + n])
-    tail = _longest(shortest - head, lambda n: left[len(left) - n :] == right[len(right) - n :])
+    head = _HEAD.size + _alike(left[_HEAD.size : shortest], right[_HEAD.size : shortest], "big")
+    tail = _alike(left[len(left) - shortest + head :], right[len(right) - shortest + head :], "little")
     fixed, name_len = (_LEAF.size, 2) if level == 0 else (_INNER.size, 0)
     start = at = _HEAD.size
     while at < len(left) - tail:
@@ -175,13 +175,10 @@ def _unequal_part(left: bytes, right: bytes) -> tuple[int, int, int]:
     return start, at, len(right) - (len(left) - at)
 
 
-def _longest(most: int, holds: Callable[[int], bool]) -> int:
-    """The largest n up to `most` for which `holds`; it holds for all smaller ones, and for 0."""
-    low = 0
-    while low < most:
-        middle = (low + most + 1) // 2
-        low, most = (middle, most) if holds(middle) else (low, middle - 1)
-    return low
+def _alike(left: bytes, right: bytes, order: Literal["big", "little"]) -> int:
+    """How many bytes two strings of one length share at their beginning (big) or end (little)."""
+    different = int.from_bytes(left, order) ^ int.from_bytes(right, order)
+    return len(left) - (different.bit_length() + 7) // 8
 
 
 def _part(data: bytes, start: int, end: int) -> TreeNode:

@@ -226,8 +226,20 @@ class Reader:
         """The verified bytes of a tree node. Raises NotFound, ContentDamaged."""
         return self._settled(address.hex(), lambda: self._node(address))
 
+    def node_pair(self, one: bytes, other: bytes) -> tuple[bytes, bytes]:
+        """As `node` for two, with one look-up."""
+        places = self.node_places([one, other])
+        try:
+            return self._node_at(one, places), self._node_at(other, places)
+        except (NotFound, ContentDamaged):  # said by whoever looks once more
+            self.damaged -= {PREFIX + one.hex(), PREFIX + other.hex()}
+            return self.node(one), self.node(other)
+
     def _node(self, address: bytes) -> bytes:
-        places = self.node_places([address]).get(address)
+        return self._node_at(address, self.node_places([address]))
+
+    def _node_at(self, address: bytes, known: dict[bytes, list[Place]]) -> bytes:
+        places = known.get(address)
         if not places:
             raise NotFound(f"No tree node has the address {PREFIX}{address.hex()}.")
         for place in places:

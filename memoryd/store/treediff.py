@@ -14,6 +14,8 @@ from memoryd.store.merkle import DIRECTORY, TreeEntry, TreeNode, parse_node, une
 
 ReadNode = Callable[[bytes], bytes]
 """The verified bytes of the node at an address (32 bytes)."""
+ReadPair = Callable[[bytes, bytes], tuple[bytes, bytes]]
+"""The same for two."""
 
 
 class Difference(NamedTuple):
@@ -33,15 +35,19 @@ class _Place(NamedTuple):
     level: int
 
 
-def differences(node: ReadNode, before: bytes, after: bytes) -> Iterator[Difference]:
-    """Every difference below two roots; names of one directory in order. Raises what `node` raises, PackDamaged."""
+def differences(node: ReadNode, before: bytes, after: bytes, pair: ReadPair | None = None) -> Iterator[Difference]:
+    """Every difference below two roots; names of one directory in order. `pair` reads two nodes at less cost.
+
+    Raises what `node` raises, PackDamaged.
+    """
+    pair = pair or (lambda one, other: (node(one), node(other)))
     waiting = [(b"", before, after)]
     while waiting:
         prefix, old, new = waiting.pop()
         if old == new:
             continue
         below = []
-        for left, right in _paired(node, old, new):
+        for left, right in _paired(node, pair, old, new):
             path = prefix + (left or right).name  # type: ignore[union-attr]
             if left is not None and right is not None and left.kind == right.kind == DIRECTORY:
                 below.append((path + b"/", left.address, right.address))
@@ -75,9 +81,11 @@ def listing(node: ReadNode, root: bytes, prefix: bytes = b"") -> Iterator[tuple[
             waiting.append((prefix + entry.name + b"/", entries(node, entry.address)))
 
 
-def _paired(node: ReadNode, old: bytes, new: bytes) -> Iterator[tuple[TreeEntry | None, TreeEntry | None]]:
+def _paired(
+    node: ReadNode, pair: ReadPair, old: bytes, new: bytes
+) -> Iterator[tuple[TreeEntry | None, TreeEntry | None]]:
     """The unequal entries of two directories. What waits is kept in reverse: the next in name order is the last."""
-    left, right = _unequal(node, old, new)
+    left, right = _unequal(pair, old, new)
     while left or right:
         if left and right and left[-1] == right[-1]:
             left.pop()
@@ -86,7 +94,7 @@ def _paired(node: ReadNode, old: bytes, new: bytes) -> Iterator[tuple[TreeEntry 
         first = _order(left, right)
         if first <= 0 and isinstance(left[-1], _Place):
             if first == 0 and isinstance(right[-1], _Place) and right[-1].level >= left[-1].level:
-                _open_both(node, left, right)
+                _open_both(node, pair, left, right)
             else:
                 _open(node, left)
         elif first >= 0 and isinstance(right[-1], _Place):
@@ -111,23 +119,23 @@ def _open(node: ReadNode, side: list[_Place | TreeEntry]) -> None:
     side += _children(node, place)
 
 
-def _open_both(node: ReadNode, left: list[_Place | TreeEntry], right: list[_Place | TreeEntry]) -> None:
+def _open_both(node: ReadNode, pair: ReadPair, left: list[_Place | TreeEntry], right: list[_Place | TreeEntry]) -> None:
     """Read the higher of two nodes that begin at one name, or both where they are of one level."""
     one, other = left[-1], right[-1]
     assert isinstance(one, _Place) and isinstance(other, _Place)
     if other.level > one.level:
         _open(node, right)
         return
-    below = _unequal(node, left.pop().address, right.pop().address, one.level)
+    below = _unequal(pair, left.pop().address, right.pop().address, one.level)
     left += below[0]
     right += below[1]
 
 
 def _unequal(
-    node: ReadNode, old: bytes, new: bytes, level: int | None = None
+    pair: ReadPair, old: bytes, new: bytes, level: int | None = None
 ) -> tuple[list[_Place | TreeEntry], list[_Place | TreeEntry]]:
     """What two nodes hold, last name first, without most of what they share."""
-    left, right = unequal(node(old), node(new))
+    left, right = unequal(*pair(old, new))
     for found in (left, right):
         _check_level(found, level)
     return _reversed(left), _reversed(right)
