@@ -38,6 +38,18 @@ def diff(
     scopes = callers.readable(home, caller, scope)
     before = find(home, since, scopes)
     after = find(home, until, scopes) if until is not None else _newest_like(home, before, scopes)
+    return compare(home, before, after, path_prefix=path_prefix, limit=limit)
+
+
+def compare(
+    home: Home,
+    before: SnapshotRecord,
+    after: SnapshotRecord,
+    *,
+    path_prefix: str | None = None,
+    limit: int = LISTED_MOST,
+) -> dict[str, Any]:
+    """What changed from one snapshot to another; the caller may see both. Raises NotFound, ContentDamaged."""
     node = home.store.node
     inside = [part for part in os.fsencode(path_prefix or "").split(b"/") if part]
     roots = [bytes.fromhex(record.root) for record in (before, after)]
@@ -97,7 +109,8 @@ def _told(found: TreeDiff, limit: int) -> dict[str, Any]:
 
 
 def _name(path: bytes, entry: TreeEntry) -> dict[str, Any]:
-    return {"path": shown_path(path), "kind": _kind(entry), "size": entry.size}
+    told: dict[str, Any] = {"path": shown_path(path), "kind": _kind(entry), "size": entry.size}
+    return told if entry.kind == DIRECTORY else {**told, "address": PREFIX + entry.address.hex()}
 
 
 def _kind(entry: TreeEntry) -> str:

@@ -1,4 +1,4 @@
-"""Do sessions keep files and texts as they are, and never get at those of another project?"""
+"""Do sessions keep files and see what changed, and never get at what belongs to another project?"""
 
 from __future__ import annotations
 
@@ -97,3 +97,22 @@ def test_another_project_gets_at_an_artifact_by_no_name(served: Stack, project):
 )
 def test_what_cannot_be_kept_is_refused_by_name(served: Stack, arguments: dict, code: str):
     assert refused(served.session(cwd=served.starter.parent), "artifact_add", **arguments)["code"] == code
+
+
+def test_what_changed_is_told_to_its_own_project_only(served: Stack, project):
+    mine, yours = project("changed"), project("other")
+    owner, other = served.session(cwd=mine), served.session(cwd=yours)
+    taken = []
+    for words in ("first", "second"):
+        (mine / "notes.txt").write_text(words)
+        arguments = {"path": str(mine), "label": "tree", "directory": str(mine), "full": True}
+        _, job = served.http("POST", "/api/jobs", {"kind": "snapshot", "args": arguments})
+        wait_for(lambda id=job["id"]: served.http("GET", f"/api/jobs/{id}")[1]["result"])
+        taken.append(served.http("GET", f"/api/jobs/{job['id']}")[1]["result"])
+    for since in ("tree", "tree@1", str(taken[0]["seq"]), taken[0]["root"]):
+        told = owner.call("snapshot_diff", since=since, until=None, path_prefix=None)
+        assert [one["path"] for one in told["changes"][0]["modified"]] == ["notes.txt"], since
+        assert refused(other, "snapshot_diff", since=since)["code"] == "not-found"
+    assert "tree" not in json.dumps(other.call("snapshot_diff", since="1 hour ago"))
+    assert refused(owner, "snapshot_diff", since="tree@1", prefix="tree/")["code"] == "unknown-parameter"
+    assert refused(owner, "snapshot_diff")["code"] == "invalid-input"

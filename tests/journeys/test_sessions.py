@@ -21,9 +21,10 @@ NAMES = [
     "memory_archive",
     "memory_get",
     "artifact_add",
+    "snapshot_diff",
     "memory_status",
 ]
-READ_ONLY = {"memory_search", "memory_recall", "memory_get", "memory_status"}
+READ_ONLY = {"memory_search", "memory_recall", "memory_get", "snapshot_diff", "memory_status"}
 
 
 @pytest.fixture(scope="module")
