@@ -297,7 +297,7 @@ class _Writing:
         self._home.files.fault(f"{OWNER}.create")
         fd = os.open(entry.name, _NEW, 0o777 if entry.exec else 0o666, dir_fd=folder)
         try:
-            for piece in (data,) if data is not None else store.pieces(address):
+            for piece in (data,) if data is not None else store.pieces_of(entry.address):
                 self._home.files.fault(f"{OWNER}.write")
                 write_all(fd, piece)
         finally:

@@ -11,7 +11,7 @@ from memoryd.digest import PREFIX
 from memoryd.errors import MemorydError, NotFound, PackDamaged, StoreError
 from memoryd.store.chunkindex import Place
 from memoryd.store.manifest import Manifest, parse_manifest
-from memoryd.store.reader import Reader
+from memoryd.store.reader import PIECE_BYTES, Reader
 from memoryd.store.recent import Recent
 from memoryd.store.shelf import Frame, Shelf
 
@@ -40,6 +40,18 @@ class Bulk:
                 self.rest()
             yield from _Batch(self, wanted[start : start + BATCH]).read()
 
+    def pieces(self, address: bytes) -> Iterator[bytes]:
+        """One content in pieces of about 4 MiB, each chunk verified. Raises NotFound, ContentDamaged."""
+        named = PREFIX + address.hex()
+        layout = self.reader.layout(named)
+        places = self.chunks(list(dict.fromkeys(digest for digest, _length in layout)))
+        frames = _Frames(self.shelf)
+        for part in _runs(layout):
+            try:
+                yield b"".join([frames.chunk(digest, length, places[digest][0]) for digest, length in part])
+            except (PackDamaged, KeyError):
+                yield self.reader.chunks_of(named, part)  # looks at other copies, and says what is wrong
+
     def chunks(self, hashes: list[bytes]) -> dict[bytes, list[Place]]:
         return self._chunks.ask(hashes, self.reader.chunk_places)
 
@@ -52,14 +64,47 @@ class Bulk:
         self._manifests.clear()
 
 
+def _runs(layout: Sequence[tuple[bytes, int]]) -> Iterator[list[tuple[bytes, int]]]:
+    """The chunks of a content in runs of about 4 MiB."""
+    run: list[tuple[bytes, int]] = []
+    size = 0
+    for chunk in layout:
+        run.append(chunk)
+        size += chunk[1]
+        if size >= PIECE_BYTES:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+class _Frames:
+    """Chunks out of frames; mostly a chunk lies where the one before did, so the shelf need not be asked."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._at: tuple[bytes, int] | None = None
+        self._frame: Frame | None = None
+
+    def at(self, place: Place) -> Frame:
+        """The frame of a place. Raises PackDamaged."""
+        at = place[:2]
+        if self._frame is None or self._at != at:
+            self._frame, self._at = self._shelf.frame(*at), at
+        return self._frame
+
+    def chunk(self, digest: bytes, length: int, place: Place) -> bytes:
+        """The verified chunk at a place. Raises PackDamaged."""
+        return self.at(place).checked(digest, place.inner_off, length)
+
+
 class _Batch:
     """Some contents with all their places."""
 
     def __init__(self, bulk: Bulk, wanted: list[bytes]) -> None:
         self._bulk = bulk
         self._wanted = wanted
-        self._at: tuple[bytes, int] | None = None
-        self._frame: Frame | None = None
+        self._frames = _Frames(bulk.shelf)
         places = bulk.chunks(wanted)
         self._whole = {one: place for one in wanted for place in places.get(one, ())[:1] if place.whole}
         self._manifests = self._parsed([one for one in wanted if one not in self._whole])
@@ -72,7 +117,7 @@ class _Batch:
         held = self._bulk.manifests(addresses) if addresses else {}
         for address, (place, *_others) in sorted(held.items(), key=lambda one: one[1][0]):
             try:
-                manifest = parse_manifest(self._frame_at(place).item_at(*place[2:4]))
+                manifest = parse_manifest(self._frames.at(place).item_at(*place[2:4]))
             except PackDamaged:
                 continue  # the careful road looks at the other places, and says what is wrong
             if manifest.address == address:
@@ -97,19 +142,9 @@ class _Batch:
     def _one(self, address: bytes) -> bytes:
         place = self._whole.get(address)
         if place is not None:
-            return self._chunk(address, place.size, place)
+            return self._frames.chunk(address, place.size, place)
         chunks = self._manifests[address].chunks
-        return b"".join([self._chunk(digest, length, self._pieces[digest][0]) for digest, length in chunks])
-
-    def _chunk(self, digest: bytes, length: int, place: Place) -> bytes:
-        return self._frame_at(place).checked(digest, place.inner_off, length)
-
-    def _frame_at(self, place: Place) -> Frame:
-        """The frame of a place; mostly the one before, so the shelf need not be asked."""
-        at = place[:2]
-        if self._frame is None or self._at != at:
-            self._frame, self._at = self._bulk.shelf.frame(*at), at
-        return self._frame
+        return b"".join([self._frames.chunk(digest, length, self._pieces[digest][0]) for digest, length in chunks])
 
     def _carefully(self, address: bytes) -> bytes | MemorydError:
         try:

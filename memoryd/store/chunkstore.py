@@ -233,6 +233,10 @@ class ChunkStore(Reader):
         """(address, verified bytes or error) of contents, each once, in the order in which they lie."""
         return self._bulk.read_many(addresses)
 
+    def pieces_of(self, address: bytes) -> Iterator[bytes]:
+        """A content in pieces of about 4 MiB, each chunk verified. Raises NotFound, ContentDamaged."""
+        return self._bulk.pieces(address)
+
     def is_arranged(self, pack: bytes) -> bool:
         """Whether similar chunks lie side by side in a pack. Raises PackDamaged."""
         with self._shelf.open(pack) as file:

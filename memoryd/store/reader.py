@@ -85,6 +85,11 @@ class Reader:
         if len(chunks) != 1 and whole.hexdigest() != digits:
             raise self._damage(digits, "its chunks do not make up the content")
 
+    def chunks_of(self, address: str, chunks: Chunks) -> bytes:
+        """These chunks of a content, joined, each verified. Raises ContentDamaged, BadAddress."""
+        digits = _full(address)
+        return self._settled(digits, lambda: self._chunks(digits, chunks, {}))
+
     def held(self, digests: Sequence[bytes]) -> set[bytes]:
         """Those contents (32-byte addresses) of which every chunk lies in a pack that is read; none is unpacked."""
         places = self.chunk_places(list(digests))
