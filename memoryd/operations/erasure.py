@@ -199,10 +199,14 @@ def _orphans(home: Home, reach: Reach, dead: set[bytes], text: bytes) -> set[byt
 
 
 def _closed(reach: Reach, due: set[bytes], dead: set[bytes]) -> set[bytes]:
-    """With everything that nothing needs and that names a part of it: it would keep that part."""
+    """With everything that nothing needs and that names a part of it: it would keep that part.
+
+    A content of which a part goes is no use to anybody, so its other pieces go as well.
+    """
     others = {key for key in dead if key[:1] in (MANIFEST, NODE)}
     while more := {key for key in others - due if reach.named_by(key) & due}:
-        due = due | more
+        pieces = {piece for key in more if key[:1] == MANIFEST for piece in reach.named_by(key)}
+        due = due | more | (pieces & dead)
     return due
 
 

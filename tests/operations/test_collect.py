@@ -15,14 +15,15 @@ import pytest
 from memoryd.digest import address_of
 from memoryd.errors import NotFound, ReachUnknown, StoreError
 from memoryd.files import Files
+from memoryd.operations import collect
 from memoryd.operations.check import check
 from memoryd.operations.collect import HOUR, gc
 from memoryd.operations.home import Home, open_home
-from memoryd.operations.ingest import Seen, store_documents
+from memoryd.operations.ingest import Seen, bury, commit_snapshot, store_documents
 from memoryd.operations.owner import own_home
 from memoryd.operations.rebuild import refresh_catalog
 from memoryd.operations.recover import recover
-from memoryd.records import SnapshotRecord
+from memoryd.records import DocumentEvent, SnapshotRecord, TombstoneRecord
 from memoryd.store.merkle import FILE, TreeEntry, build
 from tests.operations.conftest import configure, fill_up
 
@@ -187,17 +188,16 @@ def test_history_shows_what_is_left_and_a_rebuild_brings_nothing_back(home):
     clean(home)
 
 
-def test_tombstones_are_honoured_by_a_rebuild_before_the_records_are_gone(root, clock):
-    configure(root, retention=NONE)
-    with living(root, clock) as home:
-        put(home, "big.md", os.urandom(2 << 20))
-        for number in range(3):
-            put(home, "a.md", text(number, 100))
-        monkey = gc(home)
-        assert monkey["expired"]["documents"] == 2
+def test_tombstones_are_honoured_while_their_records_still_lie_there(home):
+    first, second = put(home, "a.md", text(1)), put(home, "a.md", text(2))
+    row = home.documents.by_path("docs", b"a.md")
+    with home.store_lane:
+        bury(home, [TombstoneRecord(None, home.documents.history(row.document_id)[0].seq, "expired")])
+    for _ in range(2):
+        assert [one.address for one in home.documents.history(row.document_id)] == [second]
+        assert first in [record.data.get("address") for record in home.store.records()]
         refresh_catalog(home, lambda: False)
-        row = home.documents.by_path("docs", b"a.md")
-        assert len(home.documents.history(row.document_id)) == 1
+    clean(home)
 
 
 def test_counts_are_those_of_a_fresh_start(root, clock):
@@ -282,6 +282,24 @@ def test_case_8_damage_on_the_way_removes_nothing(root, clock, what):
         assert {path: path.read_bytes() for path in pack_files(home)} == before
 
 
+def test_case_8_a_content_in_force_that_is_not_there_removes_nothing(home):
+    """Its manifest may have been lost, and with it what it leads to."""
+    put(home, "gone", text(3))
+    put(home, "gone", None)
+    lost = DocumentEvent("docs", b"lost", "global", "document", "seen", address_of(b"never stored"), 12)
+    with home.store_lane:
+        group = home.store.group()
+        group.record("document", lost.to_json())
+        group.commit()
+    before = pack_files(home)
+    with pytest.raises(ReachUnknown) as caught:
+        gc(home, now=True, dry_run=True)
+    assert caught.value.details["named"] == [address_of(b"never stored")]
+    with pytest.raises(ReachUnknown):
+        gc(home, now=True)
+    assert set(before) <= set(pack_files(home))
+
+
 def _damage(home: Home, what: str) -> Path:
     """Break one byte of that; the pack."""
     wanted = {"manifest": 2, "record": 4, "node": 3}.get(what)
@@ -314,8 +332,6 @@ def test_case_9_content_added_again_between_mark_and_sweep_survives(home, clock,
     put(home, "b", None)
     gc(home)
     clock.now += 11 * HOUR
-    from memoryd.operations import collect
-
     real = collect.sweep_packs
 
     def late(*arguments: object) -> None:
@@ -334,6 +350,28 @@ def test_case_9_content_added_again_between_mark_and_sweep_survives(home, clock,
     gc(home)
     assert held(home, address_of(shared)), "its grace begins anew"
     clean(home)
+
+
+def test_case_9_a_tree_named_again_between_mark_and_sweep_survives(home, clock, monkeypatch):
+    """Its record alone is written: nothing of it was looked for in the store."""
+    inside = os.urandom(30_000)
+    tree = snapshot(home, "s", {"x": inside})
+    snapshot(home, "s", {"y": b"now"})
+    gc(home)
+    clock.now += 11 * HOUR
+    real = collect.sweep_packs
+
+    def late(*arguments: object) -> None:
+        with home.store_lane:
+            group = home.store.group()
+            commit_snapshot(home, group, SnapshotRecord("other", "tree", "global", tree.hex(), "2027-01-15T08:00:00Z"))
+        real(*arguments)
+
+    monkeypatch.setattr(collect, "sweep_packs", late)
+    assert gc(home)["due"]["contents"] == 1
+    monkeypatch.undo()
+    assert home.store.node(tree) and home.store.read(address_of(inside)) == inside
+    assert gc(home)["condemned"]["contents"] == 0
 
 
 def test_case_9_adding_and_collecting_at_once(home):

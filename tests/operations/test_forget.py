@@ -97,6 +97,8 @@ def test_a_memory_is_gone_from_everywhere_and_no_rebuild_brings_it_back(root):
         path = log(root, "one", line, f"Printer {SECRET}", "two")
         (root / "catalog.db.damaged-1").write_text(SECRET)
         assert words_in(root, SECRET)
+        embedded = home.cache.count(home.host.identity.fingerprint)
+        index = (root / "indexes" / "gen-1").stat().st_ino
         preview = shown(home, plan(home, [told["id"][:12]]))
         assert [one["title"] for one in preview["memories"]] == [f"Printer {SECRET}"]
         assert preview["packs"] >= 1 and preview["passages"] >= 1
@@ -106,6 +108,8 @@ def test_a_memory_is_gone_from_everywhere_and_no_rebuild_brings_it_back(root):
         assert done["logs"]["log/memoryd.log"] == 2
         assert done["git"]["commits"] and any("filter-repo" in one for one in done["git"]["purge"])
         assert words_in(root, SECRET) == []
+        assert home.cache.count(home.host.identity.fingerprint) == embedded - 1
+        assert index not in [path.stat().st_ino for path in (root / "indexes").iterdir()]
         settle(home)
         assert words_in(root, SECRET) == []
         answer = reading.search(home, HERE, query="printer password queue", mode="keyword")
@@ -258,6 +262,20 @@ def test_words_across_a_chunk_border_and_in_leftovers_are_found(root):
             group.commit()
         assert forget(home, text=SECRET)["remains"] == []
         assert words_in(root, SECRET) == []
+
+
+def test_a_leftover_that_names_a_piece_of_it_goes_along(root):
+    """A write that never came to its record holds the same piece: nobody needs it, so it does not keep the piece."""
+    secret = SECRET.encode() * 3000
+    with opened(root) as home:
+        address = put(home, "a", secret + os.urandom(20_000))
+        with home.store_lane:
+            group = home.store.group()
+            group.add(secret + os.urandom(20_000))
+            group.commit()
+        forget(home, address)
+        assert words_in(root, SECRET) == []
+        clean(home)
 
 
 def test_snapshots_stay_without_it(root):
