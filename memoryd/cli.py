@@ -177,9 +177,6 @@ def get(
     kind = "address" if what.startswith("sha256:") else "source" if "/" in what else "id"
     arguments = {kind: what, "offset": offset, "limit": limit, "metadata": metadata or None, "scope": scope}
     data = _entry(context, "memory_get", what, arguments)
-    if data["kind"] == "memory" and "fact" not in data and not metadata:
-        about = context.tool("memory_get", {**arguments, "metadata": True})
-        data["problem"] = about["extraction"]["problem"]
     if metadata:
         emit(data, as_json, lambda: show.pairs(str(data["title"]), data))
     else:

@@ -99,6 +99,10 @@ class Memories:
         )
         return {row.document_id: row for row in map(_memory, found)}
 
+    def revisions(self, fact: str, scopes: Sequence[str] | None, limit: int) -> list[MemoryRow]:
+        """The newest `limit` revisions of a fact, oldest first."""
+        return self._found("m.fact = :fact", "m.seq DESC LIMIT :limit", scopes, fact=fact, limit=limit)[::-1]
+
     def successor(self, id: str) -> MemoryRow | None:
         """What took the memory's place: the next one in force, else the last that is known; None without any."""
         seen = {id}

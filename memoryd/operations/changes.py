@@ -55,7 +55,9 @@ def compare(
     roots = [bytes.fromhex(record.root) for record in (before, after)]
     found = joined(
         node,
-        _below(node, roots[0], roots[1], inside) if inside else differences(node, roots[0], roots[1], home.store.node_pair),
+        _below(node, roots[0], roots[1], inside)
+        if inside
+        else differences(node, roots[0], roots[1], home.store.node_pair),
         lambda address: home.store.layout(PREFIX + address.hex()),
     )
     return {"before": shown(before), "after": shown(after), **_told(found, limit)}

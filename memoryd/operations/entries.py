@@ -13,6 +13,7 @@ from memoryd.digest import PREFIX, parse_address
 from memoryd.errors import AmbiguousAddress, BadAddress, InvalidInput, NotFound
 from memoryd.extract.text import decode, slice_text
 from memoryd.operations import answers, callers
+from memoryd.operations.facts import facts
 from memoryd.operations.home import Caller, Home
 from memoryd.records import shown_path
 
@@ -44,7 +45,7 @@ def get(
     row, content_address = _located(home, scopes, id, address, source)
     shown = _described(home, scopes, row, content_address)
     if metadata:
-        return {**shown, **_metadata(home, scopes, row)}
+        return {**shown, **facts(home, scopes, row, content_address)}
     return {**shown, **_content(home.store.read(content_address), offset or 0, limit)}
 
 
@@ -158,6 +159,8 @@ def _described(home: Home, scopes: Scopes, row: DocumentRow, address: str) -> di
         "title": row.title,
         "current": row.address == address,
     }
+    if row.problem is not None and row.address == address:
+        shown["problem"] = row.problem
     memory = home.memories.by_document(row.document_id)
     if memory is not None:
         shown |= answers.memory_facts(memory.fields)
@@ -165,21 +168,3 @@ def _described(home: Home, scopes: Scopes, row: DocumentRow, address: str) -> di
         if successor is not None and successor.fields.id != memory.fields.id and successor.fields.scope in scopes:
             shown["successor"] = {"id": successor.fields.id, "title": successor.fields.title}
     return shown
-
-
-def _metadata(home: Home, scopes: Scopes, row: DocumentRow) -> dict[str, Any]:
-    history = [
-        {"seq": h.seq, "event": h.event, "address": h.address, "size": h.size, "observed": h.observed}
-        for h in home.documents.history(row.document_id, scopes)
-    ]
-    mark = home.generation.watermark if home.generation is not None else None
-    return {
-        "size": row.size,
-        "passages": len(home.passages.of_document(row.document_id)),
-        "extraction": {"extractor": row.extractor, "encoding": row.encoding, "problem": row.problem},
-        "indexed": {
-            "lexical": mark is not None and row.seq <= mark.lexical_seq,
-            "vectors": mark is not None and row.seq <= mark.vector_seq,
-        },
-        "history": history,
-    }

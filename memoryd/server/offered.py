@@ -65,9 +65,13 @@ Examples: {"id": "3f9a2c81", "reason": "the service was shut down"} and then the
 
 GET = """\
 Read one entry whole, or its facts: give exactly one of `id` (from a result), `address` (`sha256:...`) or `source` \
-(`label/path`). `offset` and `limit` are bytes; `metadata` returns status, history, extraction and embedding state \
-instead of the content.
-Examples: {"id": "3f9a2c81"} or {"source": "docs/setup.md", "offset": 60000}."""
+(`label/path`). `offset` and `limit` are bytes. `problem` says where a file could not be read as it was meant.
+
+`metadata` returns facts instead of the content: size, extraction and embedding (`embedded`, `pending` or `poisoned`, \
+with the reason), tags, the revisions of a memory, and what stood at this place before. Use it when an entry is not \
+found as it should be, for content that is no text, or to get at an earlier state by its `address`.
+Examples: {"id": "3f9a2c81"}, {"source": "docs/setup.md", "offset": 60000} or {"source": "docs/setup.md", \
+"metadata": true}."""
 
 ARTIFACT = """\
 Keep a file or a long text as it is, so that a later session finds and reads it: a build log, a transcript, a diff, a \
