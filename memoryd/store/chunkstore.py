@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -22,26 +21,22 @@ from memoryd.errors import (
     DiskFull,
     FormatDamaged,
     HomeError,
-    PackDamaged,
-    ReachUnknown,
     StoreError,
 )
 from memoryd.files import Files
 from memoryd.records import Finding
-from memoryd.store import pack as packs
 from memoryd.store.bulk import Bulk, Content
-from memoryd.store.census import Item, items_of
 from memoryd.store.chunker import Chunker, chunker_of, new_format
 from memoryd.store.chunkindex import PackRows
 from memoryd.store.condemned import Condemned
 from memoryd.store.findings import REBUILD, findings
 from memoryd.store.format import parse_format
 from memoryd.store.group import WriteGroup
+from memoryd.store.inventory import Inventory
 from memoryd.store.keeper import IndexKeeper
-from memoryd.store.manifest import Manifest, parse_manifest
 from memoryd.store.mend import Record, Ruin, keep_aside, mend, pieces_aside, ruins
 from memoryd.store.pack import PackWriter
-from memoryd.store.reader import Reader, StoredRecord
+from memoryd.store.reader import StoredRecord
 from memoryd.store.recent import Held
 from memoryd.store.reserve import SMALL_BYTES, Reserve
 from memoryd.store.rewrite import Rewrite
@@ -49,7 +44,6 @@ from memoryd.store.salvage import Piece
 from memoryd.store.seal import FULL, Sealer
 from memoryd.store.shelf import Shelf
 from memoryd.store.stream import Stream
-from memoryd.store.survey import records_in, rows_of
 
 __all__ = ["ChunkStore", "StoreStats", "StoredRecord"]
 
@@ -68,7 +62,7 @@ class StoreStats:
     stored_bytes: int
 
 
-class ChunkStore(Reader):
+class ChunkStore(Inventory):
     """The store of one home; made by `open`."""
 
     def __init__(
@@ -78,7 +72,6 @@ class ChunkStore(Reader):
         self._chunker = chunker
         self._sealer = sealer
         self._random = random
-        self._lock = threading.RLock()
         self._group: WriteGroup | None = None
         self._encoder = ThreadPoolExecutor(ENCODER_THREADS, thread_name_prefix="memoryd-pack")
         self.condemned = Condemned(shelf.packs.parent / "condemned", sealer.files)
@@ -214,17 +207,6 @@ class ChunkStore(Reader):
         for one in held:
             self._sealer.drop(one.pack)
 
-    def pack_size(self, pack: bytes) -> int:
-        """Bytes of a pack's file. Raises PackDamaged."""
-        with self._shelf.open(pack) as file:
-            return file.size
-
-    def is_intact(self, pack: bytes) -> bool:
-        """Whether every stored byte of a pack's frames matches its checksums; damage is told by `findings`."""
-        with self._shelf.open(pack) as file:
-            offsets = [entry.offset for entry in file.footer().entries]
-        return all(self._shelf.intact(pack, offset) for offset in offsets)
-
     def widen(self, size: int) -> None:
         """Keep up to `size` bytes of unpacked frames until `rest`: much is to be read in one go."""
         self._shelf.widen(size)
@@ -236,11 +218,6 @@ class ChunkStore(Reader):
     def pieces_of(self, address: bytes) -> Iterator[bytes]:
         """A content in pieces of about 4 MiB, each chunk verified. Raises NotFound, ContentDamaged."""
         return self._bulk.pieces(address)
-
-    def is_arranged(self, pack: bytes) -> bool:
-        """Whether similar chunks lie side by side in a pack. Raises PackDamaged."""
-        with self._shelf.open(pack) as file:
-            return bool(packs.pack_flags(file.check_header()) & packs.PACK_ARRANGED)
 
     def _remove(self, replaced: Sequence[bytes]) -> None:
         """Take replaced packs away; one that stays because of an error is ignored, and removed at the next open."""
@@ -254,52 +231,6 @@ class ChunkStore(Reader):
             there = self._leftover()
             self._remove(sorted(there))
             return len(there)
-
-    def pack_ids(self) -> list[bytes]:
-        """Ids of the packs that are read, sorted; replaced ones are left out."""
-        return sorted(self._keeper.ask(lambda index: index.applied() - index.replaced()))
-
-    def in_force(self) -> tuple[list[bytes], set[bytes]]:
-        """(packs in force, replaced packs that still lie there), sorted. The folder and the index must tell the same.
-
-        Raises ReachUnknown where they do not: a pack is missing, or cannot be read at all.
-        """
-        with self._lock:  # between the rename of a new pack and its rows they differ for a moment
-            listed = set(self._shelf.listing()[0])
-            applied, replaced = self._keeper.ask(lambda index: (index.applied(), index.replaced()))
-        if odd := (listed - replaced) ^ (applied - replaced):
-            message = f"{len(odd)} pack(s) are missing or unreadable, first {min(odd).hex()}; nothing was removed."
-            raise ReachUnknown(message, pack=min(odd).hex())
-        return sorted(listed - replaced), listed & replaced
-
-    def _leftover(self) -> set[bytes]:
-        """Replaced packs that could not be removed."""
-        return {pack for pack in self._keeper.ask(lambda index: index.replaced()) if self._shelf.path(pack).exists()}
-
-    def items(self, pack: bytes) -> tuple[tuple[bytes, ...], list[Item]]:
-        """(packs that it replaces, its items), nothing passed over. Raises PackDamaged, FormatUnsupported."""
-        return items_of(self._shelf, pack)
-
-    def survey(self, pack: bytes) -> PackRows:
-        """What a pack holds, read from its own headers, tables, manifests and records. Raises PackDamaged."""
-        return rows_of(self._shelf, pack)
-
-    def item(self, pack: bytes, frame_off: int, inner_off: int, length: int, digest: bytes | None = None) -> bytes:
-        """The verified raw bytes of one item of a pack (`digest` None: as the frame's own table says).
-
-        Raises PackDamaged.
-        """
-        frame = self._shelf.frame(pack, frame_off)
-        if digest is None:
-            return frame.item_at(inner_off, length)
-        return frame.checked(digest, inner_off, length)
-
-    def record_items(self, pack: bytes, frame_off: int) -> list[tuple[int, int, bytes]]:
-        """(kind, seq, canonical bytes) of every record of a frame. Raises PackDamaged."""
-        frame = self._shelf.frame(pack, frame_off)
-        numbers = [seq for seq, _data in records_in(frame)]
-        raw = [frame.checked(digest, at, length) for digest, at, length in frame.items()]
-        return [(frame.header.kind, seq, data) for seq, data in zip(numbers, raw, strict=True)]
 
     def release_reserve(self) -> bool:
         """Give the space back that is held for small writes; False where none was held. A later write holds it again.
@@ -367,12 +298,6 @@ class ChunkStore(Reader):
     def pieces_aside(self) -> Iterator[Piece]:
         """Everything sound in the packs that lie in quarantine."""
         return pieces_aside(self._shelf)
-
-    def manifests(self) -> Iterator[Manifest]:
-        """Every manifest that can be read."""
-        for place in self._keeper.ask(lambda index: list(index.all_manifests())):
-            with contextlib.suppress(PackDamaged):
-                yield parse_manifest(self._shelf.frame(place.pack, place.frame_off).item_at(*place[2:4]))
 
     def rest(self) -> None:
         """Nothing is to be done for now: give back what only a bulk of work needs. The caller holds the lane."""

@@ -25,7 +25,7 @@ from memoryd.errors import (
     StoreError,
 )
 from memoryd.files import Files
-from memoryd.store.chunker import Chunker
+from memoryd.store.chunker import FastCdcChunker
 from memoryd.store.chunkstore import ChunkStore, StoredRecord
 from memoryd.store.pack import FRAME_MAGIC, PACK_MAGIC
 
@@ -148,7 +148,7 @@ def test_a_piece_of_a_content_is_no_content_until_it_is_added(opened, put, prose
     content = prose(60_000, 1)
     store = opened()
     put(store, content)
-    piece = content[: Chunker(2048, 8192, 65536).cut(content)[0]]
+    piece = content[: FastCdcChunker(2048, 8192, 65536).cut(content)[0]]
     address = "sha256:" + hashlib.sha256(piece).hexdigest()
     with pytest.raises(NotFound):
         store.read(address)
@@ -165,13 +165,13 @@ def test_a_piece_of_a_content_is_no_content_until_it_is_added(opened, put, prose
 def test_a_content_that_later_becomes_a_piece_stays_a_content(opened, put, prose):
     content = prose(60_000, 1)
     store = opened()
-    piece = content[: Chunker(2048, 8192, 65536).cut(content)[0]]
+    piece = content[: FastCdcChunker(2048, 8192, 65536).cut(content)[0]]
     [whole_first] = put(store, piece)
     [large] = put(store, content)
     assert (store.read(whole_first), store.read(large)) == (piece, content)
     with store.group() as group:  # both in one group, in either order
         pair = prose(60_000, 9)
-        start = pair[: Chunker(2048, 8192, 65536).cut(pair)[0]]
+        start = pair[: FastCdcChunker(2048, 8192, 65536).cut(pair)[0]]
         addresses = [group.add(pair), group.add(start)]
         group.commit()
     assert [store.read(address) for address in addresses] == [pair, start]

@@ -15,12 +15,12 @@ from memoryd.config import StoreConfig
 from memoryd.digest import address_of
 from memoryd.errors import ContentDamaged, NotFound
 from memoryd.files import Files
-from memoryd.store.chunker import Chunker
+from memoryd.store.chunker import FastCdcChunker
 from memoryd.store.chunkstore import ChunkStore
 from memoryd.store.manifest import Manifest
 from memoryd.store.stream import Stream
 
-CHUNKER = Chunker(256, 1024, 4096)
+CHUNKER = FastCdcChunker(256, 1024, 4096)
 
 
 def made(kind: str, size: int) -> bytes:
