@@ -52,7 +52,7 @@ def corpus(shell, text: str) -> None:
     (folder / "a.md").write_text(text)
     if not (shell.home / "config.json").exists():
         shell.home.mkdir(exist_ok=True)
-        retention = {"history_revisions": 0, "history_days": 0}
+        retention = {"history_revisions": 0, "history_days": 0, "snapshots": 1, "snapshot_days": 0}
         settings = {"corpora": [{"label": "docs", "path": str(folder)}], "retention": retention}
         (shell.home / "config.json").write_text(json.dumps(settings))
     shell.json("corpus", "scan")
