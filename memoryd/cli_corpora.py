@@ -60,8 +60,11 @@ def add(
 
 
 def _absolute(path: Path) -> str:
+    """The path as it goes into config.json: links stay, so that they may lead elsewhere later; `..` is resolved, since
+    what it means depends on them."""
     try:
-        return str(path.expanduser().absolute())
+        place = path.expanduser().absolute()
+        return os.path.realpath(place) if ".." in place.parts else str(place)
     except RuntimeError as error:
         raise ConfigError(f"{path} is not a path: {error}", next_step="Name an existing folder.") from error
 

@@ -42,6 +42,11 @@ def ranked(home: Home, query: str, mode: Mode, wanted: Filter, limit: int) -> tu
     return outcome, index
 
 
+def waiting(documents: int) -> str:
+    """A backlog in words."""
+    return "1 document is not indexed yet" if documents == 1 else f"{documents} documents are not indexed yet"
+
+
 NEAR = 0.4
 """Cosine below which two texts are not called similar: paraphrases lie near 0.64, unrelated texts near -0.1."""
 

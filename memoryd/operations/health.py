@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.digest import PREFIX
-from memoryd.operations import callers, indexing, scan
+from memoryd.operations import answers, callers, indexing, scan
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.ingest import UNREAD, valid_scope
 from memoryd.operations.reconcile import VAULT_COMMIT
@@ -123,9 +123,9 @@ def faulty(home: Home) -> list[DocumentRow]:
 def ready(home: Home) -> list[str]:
     """Reasons why answers would be incomplete now; empty means ready."""
     reasons = [f"{one['leg']}: {one['message']}" for one in degraded(home)]
-    waiting = indexing.pending(home)
-    if waiting:
-        reasons.append(f"{waiting} documents are not indexed yet")
+    pending = indexing.pending(home)
+    if pending:
+        reasons.append(answers.waiting(pending))
     return reasons
 
 

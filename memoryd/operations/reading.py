@@ -106,7 +106,7 @@ def _gap(index: dict[str, Any]) -> str:
     """What kept an answer from being complete, in a few words; '' for nothing."""
     parts = [f"{one['leg']}: {one['message'].rstrip('.')}" for one in index["degraded"]]
     if index["pending"]:
-        parts.append(f"{index['pending']} documents are not indexed yet")
+        parts.append(answers.waiting(index["pending"]))
     return "; ".join(parts)
 
 

@@ -244,3 +244,14 @@ def test_h26_the_edges_of_time():
     assert instant("1970-01-01T00:00:00.000001Z") == 1
     assert instant("1969-12-31T23:59:59.999999Z") == -1
     assert instant("2026-13-01") is None
+
+
+def test_the_newest_revisions_of_a_fact_oldest_first(db: Database):
+    for number in (2, 1, 3):
+        memory(db, number, f"m{number}", fact="m1", seq=number)
+    memory(db, 4, "m4", fact="m1", seq=4, scope="p-x-00000000")
+    memory(db, 5, "m5", fact="m5", seq=1)
+    memories = Memories(db)
+    assert ids(memories.revisions("m1", ["global"], 10)) == ["m1", "m2", "m3"]
+    assert ids(memories.revisions("m1", None, 2)) == ["m3", "m4"]
+    assert ids(memories.revisions("m1", [], 10)) == []

@@ -138,3 +138,14 @@ def test_an_empty_list_and_a_missing_folder_say_what_to_do(shell):
     assert shell.said("job", "list") == "No jobs yet.\n"
     assert "`--scope`" in shell.error("corpus", "add", "docs", ".", "--scope", "here")["next_step"]
     assert "existing folder" in shell.error("corpus", "add", "docs", "missing")["next_step"]
+
+
+def test_a_path_with_steps_upwards_is_written_as_where_it_leads(shell, docs, tmp_path):
+    """A link named as such stays; a step upwards from a link is one from its target."""
+    far = tmp_path / "far" / "deep"
+    far.mkdir(parents=True)
+    (tmp_path / "far" / "pages").mkdir()
+    (shell.directory / "link").symlink_to(far)
+    assert shell.json("corpus", "add", "docs", "../here/docs")["added"]["path"] == str(docs)
+    assert shell.json("corpus", "add", "link", "link")["added"]["path"] == str(shell.directory / "link")
+    assert shell.json("corpus", "add", "pages", "link/../pages")["added"]["path"] == str(tmp_path / "far" / "pages")

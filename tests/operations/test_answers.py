@@ -100,7 +100,7 @@ def test_nothing_found_names_the_gap(root, folder):
         scan_corpora(home)
         waiting = reading.search(home, HERE, query="badger", mode="keyword")
         assert waiting["memories"] == []
-        assert "1 documents are not indexed yet" in waiting["summary"] and "Try other words" not in waiting["summary"]
+        assert "1 document is not indexed yet" in waiting["summary"] and "Try other words" not in waiting["summary"]
         home.host.close()
         semantic = reading.search(home, HERE, query="badger", mode="semantic")
         assert "dense" in semantic["summary"] and "not complete" in semantic["summary"]
