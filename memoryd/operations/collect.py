@@ -8,9 +8,10 @@ lane, is left out when its packs are written again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 from memoryd.errors import DiskFull, PackDamaged, ReachUnknown
@@ -143,30 +144,22 @@ def _condemned(home: Home, found: Tally, now: float) -> dict[bytes, float]:
 
 def sweep_packs(run: Run, reach: Reach, sweep: Sweep) -> None:
     """Carry out a sweep as far as disk and `run.stop` allow; what happened is noted in `run`."""
-    waiting = [(step, False) for step in sweep.steps]
-    for number, (step, alone) in enumerate(_growing(waiting), 1):
-        if run.stop():
+    waiting = deque(sweep.steps)
+    for number in count(1):
+        if run.stop() or not waiting:
             return
-        run.progress(number, len(waiting), "packs")
+        run.progress(number, number + len(waiting), "packs")
+        step = waiting.popleft()
         try:
             with run.home.store_lane:
                 spared = _spared(run, reach, sweep)
-                _count(run, sweep, step, sweep.run(step, spared, alone=alone))
+                _count(run, sweep, step, sweep.run(step, spared))
         except PackDamaged as error:
             run.unread.append(error.message)
         except DiskFull as error:
             run.full = error.message
-            if len(step) == 1:
-                return
-            waiting += [([pack], True) for pack in sorted(step, key=sweep.left)]
-
-
-def _growing(waiting: list[tuple[list[bytes], bool]]) -> Iterator[tuple[list[bytes], bool]]:
-    """Each entry of a list that grows meanwhile."""
-    at = 0
-    while at < len(waiting):
-        yield waiting[at]
-        at += 1
+            if len(step) > 1:
+                waiting.extendleft([pack] for pack in sorted(step, key=sweep.left, reverse=True))
 
 
 def _spared(run: Run, reach: Reach, sweep: Sweep) -> Live:

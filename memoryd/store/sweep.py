@@ -1,7 +1,7 @@
 """Which packs hold what nobody needs, and in which order are they written again without it?
 
-A manifest or node never outlives what it names: packs that hang together by what is to go are one step, with one
-commit point. Steps with the fewest survivors come first, so that a full disk gets room bit by bit.
+A manifest or node never outlives what it names: its pack is written before the pack of what it names, or together with
+it. Otherwise packs with the fewest survivors come first, so that a full disk gets room bit by bit.
 """
 
 from __future__ import annotations
@@ -149,44 +149,40 @@ class Sweep:
         return held
 
     def _steps(self) -> list[list[bytes]]:
-        parent = {pack: pack for pack in self.chosen}
-
-        def root(pack: bytes) -> bytes:
-            while parent[pack] != pack:
-                parent[pack] = parent[parent[pack]]
-                pack = parent[pack]
-            return pack
-
-        for pack in self.chosen:
-            for key in self.shares[pack].dead:
-                for holder in self._holders.get(key, ()):
-                    parent[root(holder)] = root(pack)
-        groups: dict[bytes, list[bytes]] = {}
-        for pack in self.chosen:
-            groups.setdefault(root(pack), []).append(pack)
-        emptied = [pack for group in groups.values() if not self._survivors(group) for pack in group]
-        rest = sorted((group for group in groups.values() if self._survivors(group)), key=self._survivors)
-        steps = ([sorted(emptied)] if emptied else []) + rest
+        """Packs one by one, those that name something before those that hold it; what names in a circle together."""
+        before = {pack: self._before(pack) for pack in self.chosen}
+        waiting = set(self.chosen)
+        steps: list[list[bytes]] = []
+        while waiting:
+            ready = sorted(pack for pack in waiting if not before[pack] & waiting)
+            emptied = [pack for pack in ready if not self.left(pack)]
+            step = emptied or ([min(ready, key=self.left)] if ready else sorted(waiting))
+            steps.append(step)
+            waiting.difference_update(step)
         if steps:  # packs that were emptied before go along
             steps[0] = [*steps[0], *sorted(pack for pack, share in self.shares.items() if not share.items)]
         return steps
 
-    def _survivors(self, group: Iterable[bytes]) -> int:
-        return sum(self.left(pack) for pack in group)
+    def _before(self, pack: bytes) -> set[bytes]:
+        """Other packs with manifests or nodes, to go as well, that name what is to go of this one."""
+        found: set[bytes] = set()
+        for key in self.shares[pack].dead:
+            found |= self._holders.get(key, set())
+        return found - {pack}
 
     def left(self, pack: bytes) -> int:
         """Raw bytes of a pack that stay."""
         return max(0, self.shares[pack].total - _gone(self.shares[pack], self.drop))
 
-    def run(self, step: list[bytes], spared: Live, *, alone: bool = False) -> bool:
+    def run(self, step: list[bytes], spared: Live) -> bool:
         """Write the packs of a step again; False where nothing was left to do. The caller holds the store lane.
 
-        `spared` stays although it was to go. `alone`: a pack of a larger step by itself; what others of that step still
-        name stays. Raises StoreError kinds: DiskFull, and PackDamaged where a survivor cannot be read.
+        `spared` stays although it was to go, and so does what is still named by a pack that was not written again.
+        Raises StoreError kinds: DiskFull, and PackDamaged where a survivor cannot be read.
         """
+        reached = self._done | set(step)
         drop = {key for pack in step for key in self.shares[pack].dead if key in self.drop and key not in spared}
-        if alone:
-            drop = {key for key in drop if self._holders.get(key, set()) <= self._done | set(step)}
+        drop = {key for key in drop if self._holders.get(key, set()) <= reached}
         if not drop and not any(self.shares[pack].seqs for pack in step):
             return False
         before = set(self._store.pack_ids())

@@ -134,33 +134,55 @@ def pieces(store, data: bytes) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def test_packs_that_hang_together_are_one_step(store, put, noise):
-    shared = noise(30_000, 1)
-    put(store, shared, b"kept 1")
-    put(store, shared + noise(20_000, 2), b"kept 2")
-    reach, found = weighed(store, b"kept 1", b"kept 2")
+def planned(store, *live: bytes) -> Sweep:
+    reach, found = weighed(store, *live)
     dead = {key for share in found.shares.values() for key in share.dead}
-    assert [len(step) for step in Sweep(store, reach, found.shares, dead, floor=0.0).steps] == [2]
+    return Sweep(store, reach, found.shares, dead, floor=0.0)
 
 
-def test_alone_a_pack_keeps_what_others_of_its_step_still_name(store, put, noise):
+def test_a_pack_that_names_something_comes_before_the_pack_of_it(store, put, noise):
+    shared = noise(30_000, 1)
+    other = shared + noise(20_000, 2)
+    put(store, shared, b"kept 1")
+    put(store, other, b"kept 2" * 50_000)
+    sweep = planned(store, b"kept 1", b"kept 2" * 50_000)
+    first, second = sweep.steps
+    assert len(first) == len(second) == 1 and MANIFEST + raw(other) in sweep.shares[first[0]].dead
+    assert sweep.left(first[0]) > sweep.left(second[0])
+    for step in sweep.steps:
+        assert sweep.run(step, Live())
+        assert_sound(store)
+    assert gone(store, other) and gone(store, shared)
+
+
+def test_what_a_pack_still_names_stays_where_that_pack_could_not_be_written(store, put, noise):
     shared = noise(30_000, 1)
     other = shared + noise(20_000, 2)
     put(store, shared, b"kept 1", noise(9000, 9))
     put(store, other, b"kept 2")
-    reach, found = weighed(store, b"kept 1", b"kept 2")
-    dead = {key for share in found.shares.values() for key in share.dead}
-    sweep = Sweep(store, reach, found.shares, dead, floor=0.0)
-    ((first, second),) = [
-        sorted(step, key=lambda pack: MANIFEST + raw(other) in found.shares[pack].dead) for step in sweep.steps
-    ]
-    assert sweep.run([first], Live(), alone=True)
+    sweep = planned(store, b"kept 1", b"kept 2")
+    first, second = sweep.steps
+    assert sweep.run(second, Live())
     assert_sound(store)
     assert store.read(address_of(other)) == other
     assert gone(store, noise(9000, 9))
-    assert sweep.run([second], Live(), alone=True)
+    assert sweep.run(first, Live())
     assert_sound(store)
     assert gone(store, other)
+
+
+def test_packs_that_name_each_other_are_one_step(store, put, noise):
+    one, two = noise(30_000, 1), noise(30_000, 2)
+    put(store, one, b"kept 1")
+    put(store, two, one + two + noise(9000, 3), b"kept 2")
+    sweep = planned(store, b"kept 1", b"kept 2")
+    assert [len(step) for step in sweep.steps] == [1, 1]
+    both = sorted(sweep.chosen)
+    sweep._holders = {key: set(both) for pack in both for key in sweep.shares[pack].dead}
+    assert sweep._steps() == [both]
+    assert sweep.run(both, Live())
+    assert_sound(store)
+    assert gone(store, one) and gone(store, two)
 
 
 def test_what_is_spared_stays(store, put, noise):
