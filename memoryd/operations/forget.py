@@ -6,12 +6,13 @@ written again without it. Each step may be interrupted; the same call goes on th
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from typing import Any
 
 from memoryd.digest import PREFIX, address_of
-from memoryd.errors import DiskFull, NotFound, StoreError, VaultError
+from memoryd.errors import DiskFull, HomeError, NotFound, StoreError, VaultError
 from memoryd.operations import burial, collect, erase
 from memoryd.operations.erasure import Plan, git_history, holding
 from memoryd.operations.home import Home, timestamp
@@ -27,8 +28,17 @@ def run(
 ) -> dict[str, Any]:
     """Erase it; what was done, and what git still holds. The caller owns the home alone and asked a person.
 
-    Raises VaultError kinds (nothing was erased yet), StoreError kinds: then the same call goes on where it stopped.
+    Raises VaultError kinds (nothing was erased yet), StoreError and HomeError kinds: the same call goes on then.
     """
+    try:
+        return _run(home, made, reason, progress)
+    except OSError as error:
+        kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else HomeError
+        told = f"The erasure was cut off: {error.strerror or error}."
+        raise kind(told, next_step="Mend that, then give the same command again: it goes on.") from error
+
+
+def _run(home: Home, made: Plan, reason: str, progress: Progress) -> dict[str, Any]:
     assert made.reach is not None and made.sweep is not None
     git = git_history(home, [row.path for row in made.rows.values()])
     mark = home.root / burial.MARKER

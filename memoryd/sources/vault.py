@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memoryd.digest import sha256_hex
-from memoryd.errors import GitLocked, VaultError, VaultFileInvalid, VaultNotARepository
+from memoryd.errors import DiskFull, GitLocked, VaultError, VaultFileInvalid, VaultNotARepository
 from memoryd.files import Files
 from memoryd.sources.commit import CLEANUP_SECONDS, Attempt, VaultCommit, VaultWrite, make_durable
 from memoryd.sources.folder import OWNER, FileStat, Folder, Keeper, explained
@@ -121,7 +121,7 @@ class Vault:
                     self._folder.remove(path)
                     self._folder.sweep(path)
                 commit = self._commit_removal(tracked, message) if tracked else None
-            except VaultError:
+            except (VaultError, DiskFull, OSError):
                 for path, data in former.items():
                     self._folder.restore(path, data)
                 raise
