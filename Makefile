@@ -8,7 +8,7 @@ LINT_STAMP := $(VENV)/.installed-lint
 EXTRAS_STAMP := $(VENV)/.installed-extras
 WORKERS ?= auto
 
-.PHONY: install demo test check test-extras bench bench-store bench-trees clean
+.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,9 @@ demo: $(STAMP)  ## the whole thing from nothing, checked; DOCS=folder indexes th
 
 test: $(TEST_STAMP)  ## the tests that need no torch and no compiler
 	$(BIN)/python -m pytest -n $(WORKERS) tests
+
+test-crash: $(TEST_STAMP)  ## the crash tests to their end: every step, every state, every nth error; prints counts
+	CRASH_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) tests/crash $(ARGS)
 
 test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C compiler and OpenSSL's headers
 	$(BIN)/python -m pytest -n $(WORKERS) -m extras tests

@@ -38,7 +38,7 @@ from memoryd.store.mend import Record, Ruin, keep_aside, mend, pieces_aside, rui
 from memoryd.store.pack import PackWriter
 from memoryd.store.reader import StoredRecord
 from memoryd.store.recent import Held
-from memoryd.store.reserve import SMALL_BYTES, Reserve
+from memoryd.store.reserve import REPLACING_BYTES, SMALL_BYTES, Reserve
 from memoryd.store.rewrite import Rewrite
 from memoryd.store.salvage import Piece
 from memoryd.store.seal import FULL, Sealer
@@ -79,6 +79,8 @@ class ChunkStore(Inventory):
         self._held = Held(self, self.condemned.revive)
         self._bulk = Bulk(self, shelf)
         self._reserve = Reserve(shelf.packs.parent / "reserve", sealer.files)
+        self._replacing = Reserve(shelf.packs.parent / "reserve-replacing", sealer.files, REPLACING_BYTES)
+        self._replacing.make()
         self._reserve.make()
         self._last_seq = keeper.ask(lambda index: index.last_seq())
 
@@ -157,11 +159,12 @@ class ChunkStore(Inventory):
             self._sealer.seal(rows.pack, pieces)
             self._apply(rows)
         except DiskFull:
-            if rows.size > SMALL_BYTES or not self.release_reserve():
+            if rows.size > SMALL_BYTES or not (self.release_reserve() or (replaces and self._replacing.release())):
                 raise
             self._sealer.seal(rows.pack, pieces)
             self._apply(rows)
         self._last_seq = max(self._last_seq, rows.last_seq)
+        self._replacing.make()
         self._reserve.make()
 
     def _new_pack(self) -> bytes:

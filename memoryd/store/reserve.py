@@ -2,7 +2,7 @@
 
 A file of zeros holds some space back. A small write that meets a full disk removes it and tries once more; it is made
 again when there is room for more than it. A second, smaller one is for starts alone, because opening a database needs
-room too. They hold no data: losing them, or half of them, costs nothing.
+room too; a third for packs that take the place of others, which is how room comes back. They hold no data: losing them, or half of them, costs nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ SMALL_BYTES = RESERVE_BYTES // 4
 """A write up to this many bytes may have the reserve; more would use up what the next small ones need."""
 OPENING_BYTES = 1 << 20
 """What databases and indexes need to be opened and read: SQLite's shared memory above all, a few marks."""
+REPLACING_BYTES = 1 << 20
+"""What a pack that replaces others may have when small writes used up the rest."""
 BLOCK = 4096
 OWNER = "reserve"
 

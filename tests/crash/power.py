@@ -1,0 +1,90 @@
+"""Plays every legal state after a power loss of one piece of work, and examines each."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.crash.disk import Disk, Recorder, build
+from tests.crash.stores import WORK, Broken, Promise, examine, filled, hurt, open_store
+
+
+def recorded(name: str, home: Path, *, recorder: type[Recorder] = Recorder) -> tuple[Recorder, Promise, list]:
+    """Do the work on a new store, recorded; (recorder, the promise before it, images of index.db by log position)."""
+    before = filled(home)
+    if name == "repair":
+        hurt(home)
+    (home / "store" / "index.db").unlink()
+    images: list[tuple[int, bytes]] = []
+    files = recorder(home)
+
+    def note(point: str) -> None:
+        if point.startswith(("pack.", "index.", "replaced.")):
+            images.append((len(files.log), _image(home)))
+
+    files.fault = note
+    store = open_store(home, files)
+    images.append((len(files.log), _image(home)))
+    promise = Promise(set(before.must), set(before.gone), dict(before.nodes), before.seq)
+    try:
+        WORK[name](store, promise, files.mark)
+    finally:
+        images.append((len(files.log), _image(home)))
+        store.close()
+    return files, before, images
+
+
+def _image(home: Path) -> bytes:
+    connection = sqlite3.connect(f"file:{home / 'store' / 'index.db'}?mode=ro", uri=True)
+    try:
+        return connection.serialize()
+    finally:
+        connection.close()
+
+
+def states(
+    files: Recorder, images: list, *, limit: int | None, seed: int
+) -> Iterator[tuple[int, dict, set, Disk, bytes | None]]:
+    """(position, names and bytes, folders, disk, index.db) of legal states; with a limit, a sample spread over the log."""
+    turn = random.Random(seed)
+    disk = Disk.of(files)
+    found = []
+    for position, op in enumerate([*files.log, ("end",)]):
+        for state in disk.states(turn):
+            older = [image for at, image in images if at <= position]
+            # the index is a view in a file of its own: none of it, an old one, or the newest one may be there
+            for image in dict.fromkeys([None, *older[:1], *older[-1:]]):
+                found.append((position, state, set(disk.dirs), list(disk.told), image))
+        disk.play(op)
+    if limit is not None and len(found) > limit:
+        found = [found[n] for n in sorted(turn.sample(range(len(found)), limit))]
+    yield from found
+
+
+def survive(name: str, folder: Path, *, limit: int | None, seed: int = 1, recorder: type[Recorder] = Recorder) -> int:
+    """Examine the states after a power loss during this work; how many. Raises Broken."""
+    files, before, images = recorded(name, folder / "work", recorder=recorder)
+    count = 0
+    for number, (position, state, dirs, told, image) in enumerate(states(files, images, limit=limit, seed=seed)):
+        home = folder / f"state-{number}"
+        build(state, dirs | {"store/packs", "store/tmp", "store/quarantine"}, home)
+        if image is not None:
+            (home / "store" / "index.db").write_bytes(image)
+        promise = told[-1] if told else before
+        if name == "gc":  # what is being removed may be gone before anybody is told
+            promise = Promise(promise.must - last(files).gone, last(files).gone, promise.nodes, promise.seq)
+        try:
+            examine(home, promise, damaged=name == "repair")
+        except Broken as error:
+            raise Broken(f"{name}, after {position} of {len(files.log)} operations: {error}") from error
+        count += 1
+        shutil.rmtree(home)
+    return count
+
+
+def last(files: Recorder) -> Promise:
+    found = [op[1] for op in files.log if op[0] == "mark"]
+    return found[-1] if found else Promise()
