@@ -171,7 +171,7 @@ def get(
     scope: str | None,
     as_json: bool,
 ) -> None:
-    """Read one entry: WHAT is an id, `sha256:...` or `label/path`."""
+    """Read one entry: WHAT is an id, `sha256:...`, `label/path` or `snapshot:NUMBER/path`."""
     from memoryd import show
 
     kind = "address" if what.startswith("sha256:") else "source" if "/" in what else "id"

@@ -112,6 +112,7 @@ ROOMS: dict[str, list[str]] = {
         "artifacts",
         "plans",
         "answers",
+        "held",
         "facts",
         "entries",
         "reading",

@@ -5,7 +5,6 @@ By id, content address or source; whatever lies outside the caller's scopes is a
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
@@ -14,11 +13,10 @@ from memoryd.errors import AmbiguousAddress, BadAddress, InvalidInput, NotFound
 from memoryd.extract.text import decode, slice_text
 from memoryd.operations import answers, callers
 from memoryd.operations.facts import facts
+from memoryd.operations.held import SNAPSHOT, held, spellings
 from memoryd.operations.home import Caller, Home
-from memoryd.records import shown_path
 
 GET_BYTES = 60_000
-_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 Scopes = tuple[str, ...]
 
 
@@ -36,12 +34,19 @@ def get(
 ) -> dict[str, Any]:
     """One document's verified bytes as text (`offset`/`limit` in bytes) or, with `metadata`, its facts and history.
 
-    Exactly one of `id` (memory or document), `address`, `source`. Raises NotFound, InvalidInput, ContentDamaged.
+    Exactly one of `id` (memory or document), `address`, `source` (also `snapshot:<number>/<path>`). Raises NotFound,
+    InvalidInput, ContentDamaged.
     """
     named = [name for name, value in (("id", id), ("address", address), ("source", source)) if value]
     if len(named) != 1:
         raise InvalidInput("Give exactly one of `id`, `address`, `source`.", given=named)
     scopes = callers.readable(home, caller, scope)
+    if source is not None and source.startswith(SNAPSHOT):
+        found = held(home, scopes, source)
+        return {
+            **found.told,
+            **(found.facts if metadata else _content(home.store.read(found.address), offset or 0, limit)),
+        }
     row, content_address = _located(home, scopes, id, address, source)
     shown = _described(home, scopes, row, content_address)
     if metadata:
@@ -127,11 +132,8 @@ def _by_address(home: Home, scopes: Scopes, address: str) -> tuple[DocumentRow, 
 def by_source(home: Home, source: str) -> DocumentRow | None:
     """The document at `label/path`, as answers show it; whoever asks sees to the scopes."""
     label, _, path = source.partition("/")
-    row = home.documents.by_path(label, path.encode("utf-8", "surrogateescape"))
-    if row is None and "\\x" in path:  # as answers show a name that is not UTF-8
-        raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), path.encode())
-        row = home.documents.by_path(label, raw) if shown_path(raw) == path else None
-    return row
+    rows = (home.documents.by_path(label, raw) for raw in spellings(path))
+    return next((row for row in rows if row is not None), None)
 
 
 def _by_id(home: Home, scopes: Scopes, identity: str) -> DocumentRow | None:

@@ -234,14 +234,10 @@ class _Answer:
         steps = []
         if any(one["cut"] for one in self._changes):
             steps.append("Not all names are listed: narrow with `path_prefix`, as `label/folder/`.")
-        if any(one["label"] == one["after"]["source"] for one in self._changes):
+        if self._changes:
             steps.append(
-                "Read a folder's file with memory_get: `source` `label/path` as it is now, `address` and `old_address` "
-                "as either side held it."
-            )
-        if any(one["label"] != one["after"]["source"] for one in self._changes):
-            steps.append(
-                "A person brings back files of a kept directory with `memoryd restore SNAPSHOT TARGET --path P`."
+                "memory_get reads a file of either side: `source` `snapshot:<seq>/<path>`, with the `seq` of "
+                "`before` or `after`."
             )
         if not steps:
             steps.append("Folders are known as their last scan saw them; `memoryd corpus scan` looks again.")

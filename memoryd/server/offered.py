@@ -95,8 +95,8 @@ as answers show them; `label` alone means what its last scan or snapshot changed
 Examples: {"since": "2 days ago"} or {"since": "docs@2026-11-01", "until": "docs@2026-11-28", "path_prefix": \
 "docs/api/"}.
 
-Folders are known as their scans saw them; what no snapshot tells stands in `not_compared`. `address` and \
-`old_address` are read with memory_get."""
+Folders are known as their scans saw them; what no snapshot tells stands in `not_compared`. Read either side \
+of a file with memory_get and `source` `snapshot:<seq>/<path>`."""
 
 STATUS = """\
 Show what is remembered and how far the indexes are: scopes of this session, counts, backlog, degraded parts, model, \
@@ -185,7 +185,7 @@ def agent_tools(bind: Bind) -> tuple[Tool, ...]:
             {
                 "id": memory,
                 "address": {**_TEXT, "description": "`sha256:<64 hex>`, or a unique prefix of it."},
-                "source": {**_TEXT, "description": "`label/path` as a result shows it."},
+                "source": {**_TEXT, "description": "`label/path` as a result shows it, or `snapshot:<seq>/<path>`."},
                 "offset": {"type": "integer", "minimum": 0, "description": "First byte; default 0."},
                 "limit": {"type": "integer", "minimum": 1, "description": "At most this many bytes."},
                 "metadata": {"type": "boolean", "description": "Facts and history instead of the content."},

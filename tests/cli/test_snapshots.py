@@ -46,6 +46,7 @@ def test_keep_change_compare_restore(shell, tree, tmp_path, daemon):
     assert {"A lib/", "A lib/a.txt", "D src/", "D src/a.txt"} < set(lines)
     assert shell.run("diff", "w@1", "--exit-code").code == 1
     assert shell.run("diff", "w", "w@2", "--exit-code").code == 0
+    assert shell.said("get", f"snapshot:{first['seq']}/src/a.txt") == "first\n" * 300
     assert shell.json("diff", "w@1", "--path", "src")["counts"]["removed"] == 2
     back = tmp_path / "back"
     assert shell.json("restore", str(first["seq"]), back)["ok"]

@@ -113,6 +113,9 @@ def test_what_changed_is_told_to_its_own_project_only(served: Stack, project):
         told = owner.call("snapshot_diff", since=since, until=None, path_prefix=None)
         assert [one["path"] for one in told["changes"][0]["modified"]] == ["notes.txt"], since
         assert refused(other, "snapshot_diff", since=since)["code"] == "not-found"
+    sources = [f"snapshot:{one['seq']}/notes.txt" for one in taken]
+    assert [owner.call("memory_get", source=source)["content"] for source in sources] == ["first", "second"]
+    assert {refused(other, "memory_get", source=source)["code"] for source in sources} == {"not-found"}
     assert "tree" not in json.dumps(other.call("snapshot_diff", since="1 hour ago"))
     assert refused(owner, "snapshot_diff", since="tree@1", prefix="tree/")["code"] == "unknown-parameter"
     assert refused(owner, "snapshot_diff")["code"] == "invalid-input"
