@@ -64,6 +64,8 @@ def open_generation(home: Home) -> None:
             home.generations.publish(current)
             home.generations.collect()
         except (IndexProblem, DiskFull, OSError) as error:
+            if current is not None:
+                current.close()
             home.notices["index"] = f"No index could be made: {error}"
             return  # everything stored stays readable; the indexing loop tries again
     home.notices.pop("index", None)
