@@ -23,11 +23,8 @@ from memoryd.store.survey import add_items, add_lost, add_told
 
 Level = Literal["quick", "structure", "data"]
 NAMED_MOST = 50
-READD = "Add the named contents again, or restore the pack from a backup."
-RESCAN = (
-    "Restore the pack from a backup. Without one: vault files are taken in again by themselves. Scan the corpora too; "
-    "only the history in these records is lost."
-)
+READD = "Run `memoryd repair`; what exists nowhere else heals when it is added again."
+RESCAN = "Run `memoryd repair`: the catalog still knows most of these records."
 REBUILD = "Run `memoryd rebuild`."
 
 

@@ -7,7 +7,6 @@ with zeros, or there; names whose directory was not synced are there or not, in 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import random
@@ -162,17 +161,24 @@ class Disk:
 
     def states(self, turn: random.Random) -> Iterator[dict[str, bytes]]:
         """Every legal content of the disk by name, once the power is back."""
-        seen: set[bytes] = set()
+        seen: set[tuple[tuple[str, int], ...]] = set()
         for chosen in _subsets(len(self.changes), turn):
             names = dict(self.durable)
             for number in chosen:
                 for entry in self.changes[number].entries:
                     _apply(names, entry)
-            for state in self._contents(names):
-                key = hashlib.sha256(repr(sorted((n, hashlib.sha256(d).digest()) for n, d in state.items())).encode())
-                if key.digest() not in seen:
-                    seen.add(key.digest())
-                    yield state
+            for kept in self._kept(names):
+                key = tuple(sorted(kept.items()))
+                if key not in seen:
+                    seen.add(key)
+                    yield from self._contents(kept)
+
+    def _kept(self, names: dict[str, int]) -> Iterator[dict[str, int]]:
+        """With the folders that were just made, and without those that nobody synced."""
+        yield names
+        fresh = tuple(f"{folder}/" for folder in self.dirs - self.durable_dirs)
+        if fresh:
+            yield {name: inode for name, inode in names.items() if not name.startswith(fresh)}
 
     def _contents(self, names: dict[str, int]) -> Iterator[dict[str, bytes]]:
         open_ones = sorted({inode for inode in names.values() if self.data[inode] != self.synced[inode]})

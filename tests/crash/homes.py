@@ -148,6 +148,11 @@ def examine(folder: Path, name: str, task: Task) -> None:
         settle(home)
         readable(home)
         found = check(home, read_data=True)["findings"]
+        if (
+            name == "repair"
+        ):  # a tree of the past, which nothing but its node told of, may be lost for good: it is named
+            assert repair.repair(home, apply=True)["nothing_to_do"]
+            found = [one for one in found if one["code"] != "snapshot-damaged"]
         assert found == [], found
 
 

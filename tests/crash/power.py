@@ -45,23 +45,31 @@ def _image(home: Path) -> bytes:
         connection.close()
 
 
-def states(
-    files: Recorder, images: list, *, limit: int | None, seed: int
-) -> Iterator[tuple[int, dict, set, Disk, bytes | None]]:
-    """(position, names and bytes, folders, disk, index.db) of legal states; with a limit, a sample spread over the log."""
+State = tuple[int, dict[str, bytes], set[str], list[object], bytes | None]
+"""Position in the log, bytes by name, folders, what was told until then, index.db."""
+
+
+def states(files: Recorder, images: list[tuple[int, bytes]], *, limit: int | None, seed: int) -> Iterator[State]:
+    """Legal states after a power loss at any moment of a log; with a limit, a sample of them. One is held at a time."""
+    if limit is None:
+        yield from _all(files, images, seed)
+        return
+    count = sum(1 for _ in _all(files, images, seed))
+    chosen = set(random.Random(seed).sample(range(count), min(limit, count)))
+    yield from (state for number, state in enumerate(_all(files, images, seed)) if number in chosen)
+
+
+def _all(files: Recorder, images: list[tuple[int, bytes]], seed: int) -> Iterator[State]:
     turn = random.Random(seed)
     disk = Disk.of(files)
-    found = []
     for position, op in enumerate([*files.log, ("end",)]):
+        older = [image for at, image in images if at <= position]
+        # the index is a view in a file of its own: none of it, an old one, or the newest one may be there
+        views = list(dict.fromkeys([None, *older[:1], *older[-1:]]))
         for state in disk.states(turn):
-            older = [image for at, image in images if at <= position]
-            # the index is a view in a file of its own: none of it, an old one, or the newest one may be there
-            for image in dict.fromkeys([None, *older[:1], *older[-1:]]):
-                found.append((position, state, set(disk.dirs), list(disk.told), image))
+            for image in views:
+                yield position, state, set(disk.dirs), list(disk.told), image
         disk.play(op)
-    if limit is not None and len(found) > limit:
-        found = [found[n] for n in sorted(turn.sample(range(len(found)), limit))]
-    yield from found
 
 
 def survive(name: str, folder: Path, *, limit: int | None, seed: int = 1, recorder: type[Recorder] = Recorder) -> int:
