@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.scale import LONG
+
 MARK = "tried"
 
 
@@ -30,6 +32,14 @@ def ram(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long run may take as long as it takes."""
+    here = Path(__file__).parent
+    for item in items:
+        if LONG and item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.timeout(0))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -178,3 +178,14 @@ def test_document_identity_is_the_place_not_the_content():
 @pytest.mark.parametrize(("text", "expected"), [("Über Größe!", "uber-groe"), ("日本", "note"), ("a" * 80, "a" * 48)])
 def test_slugs_are_plain_file_names(text, expected):
     assert digest.slug(text) == expected
+
+
+@given(json_values)
+def test_canonical_json_is_read_back(value):
+    assert digest.read_canonical(digest.canonical_json(value)) == value
+
+
+@pytest.mark.parametrize("raw", [b'{"a": 1}', b'{"b":1,"a":2}', b"1.5", b"NaN", b'"\\u0061"', b"\xff", b"", b"{}\n"])
+def test_what_is_not_canonical_is_refused(raw):
+    with pytest.raises(ValueError):
+        digest.read_canonical(raw)

@@ -99,3 +99,38 @@ def test_a_file_system_that_takes_no_room_beforehand_is_written_all_the_same(tmp
     else:
         Files().write_new(tmp_path / "large", large, owner="t")
         assert (tmp_path / "large").read_bytes() == large
+
+
+def test_a_second_name_stays_when_the_first_one_goes(tmp_path):
+    (tmp_path / "f").write_bytes(b"words")
+    seen: list[str] = []
+    files = Files(seen.append)
+    files.keep_copy(tmp_path / "f", tmp_path / "g", owner="x")
+    assert seen == ["x.link", "x.fsync_dir"]
+    files.unlink(tmp_path / "f", owner="x")
+    assert (tmp_path / "g").read_bytes() == b"words"
+    (tmp_path / "f").write_bytes(b"others")
+    with pytest.raises(FileExistsError):
+        files.keep_copy(tmp_path / "f", tmp_path / "g", owner="x")
+
+
+def test_a_copy_where_links_cannot_be(tmp_path):
+    class NoLinks(Files):
+        def _link(self, source, target):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    (tmp_path / "f").write_bytes(b"words")
+    NoLinks().keep_copy(tmp_path / "f", tmp_path / "g", owner="x")
+    assert (tmp_path / "g").read_bytes() == b"words"
+
+
+def test_leftovers_are_announced_only_where_there_are_some(tmp_path):
+    seen: list[str] = []
+    files = Files(seen.append)
+    files.discard(tmp_path / "none", owner="x")
+    files.discard_tree(tmp_path / "none", owner="x")
+    assert seen == []
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "f").write_bytes(b"")
+    files.discard_tree(tmp_path / "tree", owner="x")
+    assert seen == ["x.discard"] and os.listdir(tmp_path) == []

@@ -496,3 +496,19 @@ def test_h38_nothing_is_written_where_the_disk_is_nearly_full(tmp_path: Path):
     require_room(tmp_path, lambda _path: MIN_FREE)
     with pytest.raises(DiskFull, match="MiB are free"):
         require_room(tmp_path, lambda _path: MIN_FREE - 1)
+
+
+def test_a_vector_of_another_text_is_stale(index):
+    """Only points whose expected vector is known are judged."""
+    good, foreign, unknown = entry("a"), entry("b"), entry("c")
+    write(index, good, entry("b", vector=unit("of another text")), unknown)
+    known = {good.passage_id: good.vector, foreign.passage_id: foreign.vector}
+    asked: list[str] = []
+
+    def expected(passages):
+        asked.extend(passages)
+        return {one: known[one] for one in passages if one in known}
+
+    assert list(index.stale(expected)) == [foreign.passage_id]
+    assert sorted(asked) == sorted([good.passage_id, foreign.passage_id, unknown.passage_id])
+    assert list(index.stale(lambda _passages: {})) == []
