@@ -54,11 +54,13 @@ def optimize(
     done, stopped = 0, False
     with home.store_lane:
         waiting = _candidates(home.store, everything, damaged)
+    if waiting:
+        order = _Order(home.store)  # without the lane: what comes meanwhile only lies less well
     while waiting and not (stopped := stopped or stop()):
         progress(done, done + len(waiting), "packs")
         with home.store_lane:  # writes of memories are acknowledged meanwhile; their packs follow
             taken, waiting = _step(home.store, waiting)
-            stopped = not _arrange(home.store, taken, stop)
+            stopped = not _arrange(home.store, taken, order, stop)
         done += 0 if stopped else len(taken)
     progress(done, done + len(waiting), "packs")
     after = home.store.stats()
@@ -136,20 +138,19 @@ class _Stock:
                 self.frames[pack, item.frame_off] = None
 
 
-def _arrange(store: ChunkStore, taken: Sequence[bytes], stop: Callable[[], bool]) -> bool:
+def _arrange(store: ChunkStore, taken: Sequence[bytes], order: _Order, stop: Callable[[], bool]) -> bool:
     """Write these packs again in a better order; False where stopped. The caller holds the store lane."""
     stock = _Stock()
     for pack in taken:
         stock.take(pack, store.items(pack)[1])
-    order = _Order(store)
     rewrite = store.rewrite(taken, flags=packs.PACK_ARRANGED)
     try:
-        store.widen(READ_CACHE)
-        for _ in _put_all(store, stock, order, rewrite):
-            if stop():
-                rewrite.abandon()
-                return False
-        rewrite.commit()
+        with store.reading_much(READ_CACHE):
+            for _ in _put_all(store, stock, order, rewrite):
+                if stop():
+                    rewrite.abandon()
+                    return False
+            rewrite.commit()
     except BaseException:  # let go of what was taken, then raised on
         rewrite.abandon()
         raise
@@ -179,9 +180,9 @@ def _put_all(store: ChunkStore, stock: _Stock, order: _Order, rewrite: Rewrite) 
         data = store.item(*stock.nodes[address], address)
         rewrite.node(address, data, form=LISTS)
         yield
-    records = [one for pack, at in stock.frames for one in store.record_items(pack, at)]
-    for kind, seq, raw in sorted(records, key=lambda one: one[1]):
-        rewrite.record(kind, seq, raw)
+    records = {one[:2]: one[2] for pack, at in stock.frames for one in store.record_items(pack, at)}
+    for kind, seq in sorted(records, key=lambda one: one[1]):  # a second copy of a record goes
+        rewrite.record(kind, seq, records[kind, seq])
         yield
 
 

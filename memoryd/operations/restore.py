@@ -196,7 +196,8 @@ class _Writing:
             ) from None
         try:
             if wanted.kind == DIRECTORY:
-                self._tree(wanted.address)
+                with self._home.store.reading_much(READ_CACHE):
+                    self._tree(wanted.address)
                 self._home.files.rename(self._work, place, owner=OWNER)
             else:
                 self._alone(wanted, place)
@@ -224,7 +225,6 @@ class _Writing:
         self._home.files.fsync_dir(place.parent, owner=OWNER)
 
     def _tree(self, root: bytes) -> None:
-        self._home.store.widen(READ_CACHE)
         waiting: list[tuple[Parts, bytes]] = [((), root)]
         batch = _Batch()
         while waiting:

@@ -15,7 +15,7 @@ from typing import Protocol
 from pyfastcdc import FastCDC
 
 from memoryd.config import StoreConfig
-from memoryd.errors import ConfigError, FormatUnsupported
+from memoryd.errors import ConfigError, ExtraMissing, FormatUnsupported
 from memoryd.store.format import FASTCDC2020, StoreFormat
 from memoryd.store.rabin import RABIN, RabinChunker
 
@@ -86,6 +86,8 @@ def chunker_of(rules: StoreFormat) -> Chunker:
         raise FormatUnsupported(f"FORMAT names the chunker {rules.chunker[:40]!r}; this memoryd knows {known}.")
     try:
         chunker = KINDS[rules.chunker](rules.chunk_min, rules.chunk_avg, rules.chunk_max)
+    except ExtraMissing:
+        raise
     except ConfigError as error:
         raise FormatUnsupported(f"FORMAT holds impossible chunk sizes: {error.message}") from error
     if tuple(chunker.cut(sample(rules.sample_bytes))) != rules.sample_cuts:

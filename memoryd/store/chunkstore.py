@@ -78,6 +78,7 @@ class ChunkStore(Inventory):
         """What nobody needs, by the last collection; whoever changes it holds the store lane."""
         self._held = Held(self, self.condemned.revive)
         self._bulk = Bulk(self, shelf)
+        self._readers = 0
         self._reserve = Reserve(shelf.packs.parent / "reserve", sealer.files)
         self._replacing = Reserve(shelf.packs.parent / "reserve-replacing", sealer.files, REPLACING_BYTES)
         self._replacing.make()
@@ -196,23 +197,72 @@ class ChunkStore(Inventory):
 
     def publish(self, held: Sequence[PackRows], writer: PackWriter, rows: PackRows, replaces: Sequence[bytes]) -> None:
         """Make the packs of a rewrite part of the store, and the replaced ones none."""
+        pieces = writer.finish(replaces)
+        rows.size = writer.size
+        everything = [*held, rows]
         with self._lock:
-            for one in held:
-                self._sealer.place(one.pack)
-                self._apply(one)
-            self._keep(writer, rows, replaces)
+            self._with_reserve(lambda: self._sealer.write(rows.pack, pieces), rows.size)
+            self._place(everything)
+            self._tell_index(everything)
+            self._last_seq = max(self._last_seq, rows.last_seq)
+            self._reserve.make()
             self.moved += 1
             self._held.clear()
             self._remove(replaces)
+
+    def _place(self, everything: Sequence[PackRows]) -> None:
+        """Give all packs of a rewrite their names, the one that replaces others last; where one fails, none has it."""
+        placed: list[PackRows] = []
+        try:
+            for one in everything:
+                self._sealer.place(one.pack)
+                placed.append(one)
+        except StoreError:
+            for one in placed:
+                self._sealer.undo(one.pack)
+            for one in everything:
+                self._sealer.drop(one.pack)
+            raise
+
+    def _tell_index(self, everything: Sequence[PackRows]) -> None:
+        """The packs stand whatever the index says: one that has no room for them follows at the next open."""
+
+        def tell() -> None:
+            for one in everything:
+                self._sealer.files.fault("index.commit")
+                self._keeper.ask(lambda index, one=one: index.apply(one))  # type: ignore[misc]
+
+        try:
+            self._with_reserve(tell, 0)
+        except (OSError, StoreError) as error:
+            raise self._sealer.poison(f"the index did not take a rewrite: {error}") from error
+
+    def _with_reserve(self, work: Callable[[], None], size: int) -> None:
+        """Do it; once more out of the reserve where something small meets a full disk."""
+        try:
+            work()
+        except (DiskFull, OSError) as error:
+            full = isinstance(error, DiskFull) or error.errno in FULL
+            if not full or size > SMALL_BYTES or not self.release_reserve():
+                raise
+            work()
 
     def drop(self, held: Sequence[PackRows]) -> None:
         """Remove the packs of a rewrite that came to nothing."""
         for one in held:
             self._sealer.drop(one.pack)
 
-    def widen(self, size: int) -> None:
-        """Keep up to `size` bytes of unpacked frames until `rest`: much is to be read in one go."""
-        self._shelf.widen(size)
+    @contextlib.contextmanager
+    def reading_much(self, size: int) -> Iterator[None]:
+        """Keep up to `size` bytes of unpacked frames meanwhile, and what was looked up, until a later `rest`."""
+        with self._lock:
+            self._readers += 1
+            self._shelf.widen(size)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers -= 1
 
     def read_many(self, addresses: Sequence[bytes]) -> Iterator[Content]:
         """(address, verified bytes or error) of contents, each once, in the order in which they lie."""
@@ -306,8 +356,9 @@ class ChunkStore(Inventory):
         """Nothing is to be done for now: give back what only a bulk of work needs. The caller holds the lane."""
         with self._lock:
             self._held.clear()
-        self._bulk.rest()
-        self._shelf.rest()
+            if not self._readers:
+                self._bulk.rest()
+                self._shelf.rest()
 
     def rebuild_index(self) -> None:
         """Make the index anew from the packs; the caller holds the store lane. Raises StoreError, DiskFull."""

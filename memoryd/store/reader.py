@@ -126,8 +126,8 @@ class Reader:
     def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[bytes | MemorydError]:
         """As `read_range` for several (address, start, end), with one look-up; what cannot be read gives its error."""
         digits = [_full(address) for address, _start, _end in wanted]
-        places = self.chunk_places([bytes.fromhex(one) for one in dict.fromkeys(digits)])
         moved = self.moved
+        places = self.chunk_places([bytes.fromhex(one) for one in dict.fromkeys(digits)])
         found: list[bytes | MemorydError] = []
         for one, (address, start, end) in zip(digits, wanted, strict=True):
             try:
@@ -139,6 +139,7 @@ class Reader:
         return found
 
     def _once_more(self, address: str, start: int, end: int) -> bytes | MemorydError:
+        self.damaged.discard(PREFIX + _full(address))  # its pack was replaced, which is no damage
         try:
             return self.read_range(address, start, end)
         except (NotFound, StoreError) as error:

@@ -74,6 +74,7 @@ class Rewrite:
         self._flags = flags
         self._held: list[PackRows] = []
         self._closed = False
+        self._last_of: dict[int, int] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -103,8 +104,15 @@ class Rewrite:
     def record(self, kind: int, seq: int, raw: bytes) -> None:
         """Put the canonical bytes of a record, `seq` and all; in one kind the numbers ascend. Raises StoreError kinds.
 
-        Sequence numbers survive: a record keeps its own.
+        Sequence numbers survive: a record keeps its own. A second copy of the last one is passed over: a frame that
+        held one number twice could not be read.
         """
+        last = self._last_of.get(kind, 0)
+        if seq < last:
+            raise StoreError(f"The record {seq} was put behind the record {last}.", next_step="Report this.")
+        if seq == last:
+            return
+        self._last_of[kind] = seq
         draft = self._put(kind, 0, PLAIN, raw, hashlib.sha256(raw).digest())
         self._seqs.setdefault(id(draft), []).append(seq)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from memoryd.digest import read_canonical
@@ -72,6 +73,9 @@ def read_frame(file: PackFile, offset: int, entry: packs.TocEntry | None = None)
         left.named = [digest for digest, _length in items]
         raw = _raw(file, header, offset, left)
         left.pieces = list(_verified(header, items, raw, left))
+        seqs = [piece.seq for piece in left.pieces if piece.kind in packs.RECORD_NAMES]
+        if any(one >= other for one, other in pairwise(seqs)):
+            left.problem = left.problem or f"The records of the frame at byte {offset} are not in order."
     except (PackDamaged, OSError) as error:
         left.problem = left.problem or (error.message if isinstance(error, PackDamaged) else str(error.strerror))
     return left

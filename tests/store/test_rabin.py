@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from memoryd.config import StoreConfig
-from memoryd.digest import address_of
+from memoryd.digest import address_of, sha256_hex
 from memoryd.errors import ConfigError, ExtraMissing, FormatUnsupported
 from memoryd.store.chunkstore import ChunkStore
 from memoryd.store.rabin import RabinChunker
@@ -22,6 +22,17 @@ def test_without_the_package_the_error_names_the_extra(tmp_path, opened, monkeyp
         opened(tmp_path / "new", sizes=SIZES)
     assert "memoryd[rabin]" in caught.value.next_step
     assert not (tmp_path / "new" / "FORMAT").exists()
+
+
+def test_a_home_that_was_made_with_it_says_what_to_install(tmp_path, opened, monkeypatch):
+    opened(tmp_path / "home").close()
+    path = tmp_path / "home" / "FORMAT"
+    body = path.read_bytes().rpartition(b"sha256 ")[0].replace(b"chunker fastcdc2020", b"chunker rabin")
+    path.write_bytes(body + b"sha256 " + sha256_hex(body).encode() + b"\n")
+    monkeypatch.setitem(sys.modules, "rabin", None)
+    with pytest.raises(ExtraMissing) as caught:
+        opened(tmp_path / "home")
+    assert "memoryd[rabin]" in caught.value.next_step
 
 
 @pytest.mark.parametrize("sizes", [(2048, 3000, 65536), (32, 8192, 65536), (2048, 90_000, 65536)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ import pytest
 
 from memoryd.config import StoreConfig
 from memoryd.digest import address_of
-from memoryd.errors import NotFound
+from memoryd.errors import DiskFull, NotFound, StoreError, StorePoisoned
 from memoryd.files import Files
 from memoryd.store import pack as packs
 from memoryd.store.chunkstore import ChunkStore
@@ -192,5 +193,77 @@ def test_a_replaced_pack_that_could_not_be_removed_never_comes_back(tmp_path, mo
     with pytest.raises(NotFound):
         store.read(address_of(TEXTS[3]))
     assert store.read(address_of(TEXTS[4])) == TEXTS[4]
+    check_sound(store)
+    store.close()
+
+
+def raised_at(point: str, nth: int, number: int) -> Callable[[str], None]:
+    """A fault that raises once, at the nth announcement of a step."""
+    seen = [0]
+
+    def fault(announced: str) -> None:
+        if announced == point:
+            seen[0] += 1
+            if seen[0] == nth:
+                raise OSError(number, os.strerror(number))
+
+    return fault
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_rewrite_that_fails_on_the_way_leaves_no_second_copies(tmp_path, monkeypatch, nth):
+    """A full disk at any rename: the packs are those of before, however often it is tried, and the next one works."""
+    monkeypatch.setattr("memoryd.store.rewrite.PACK_BYTES", 100_000)
+    store = open_store(tmp_path)
+    filled(store)
+    before = whole_state(store)
+    packs_before = store.pack_ids()
+    for _time in range(3):
+        monkeypatch.setattr(store._sealer.files, "fault", raised_at("pack.rename", nth, errno.ENOSPC))
+        with pytest.raises(DiskFull):
+            merge(store)
+        assert store.pack_ids() == packs_before
+        assert list((tmp_path / "store" / "tmp").iterdir()) == []
+        assert len(list((tmp_path / "store" / "packs").rglob("*.pack"))) == len(packs_before)
+    monkeypatch.setattr(store._sealer.files, "fault", lambda _point: None)
+    merge(store)
+    assert whole_state(store) == before
+    check_sound(store)
+    store.close()
+
+
+def test_an_index_without_room_follows_at_the_next_open(tmp_path):
+    """The packs stand once they are renamed: reads go on from the old ones, and the next open takes the new ones."""
+    store = open_store(tmp_path, raised_at("index.commit", 13, errno.EIO))
+    filled(store)
+    before = whole_state(store)
+    with pytest.raises(StorePoisoned):
+        merge(store)
+    assert whole_state(store) == before
+    store.close()
+    store = open_store(tmp_path)
+    assert len(store.pack_ids()) == 1
+    assert whole_state(store) == before
+    check_sound(store)
+    store.close()
+
+
+def test_a_second_copy_of_a_record_is_passed_over_and_a_wrong_order_refused(tmp_path):
+    store = open_store(tmp_path)
+    filled(store)
+    before = whole_state(store)
+    old = store.pack_ids()
+    kept = [one for pack in old for _f, at, _l in store.survey(pack).records for one in store.record_items(pack, at)]
+    kept.sort(key=lambda one: one[1])
+    rewrite = store.rewrite([])
+    for kind, seq, raw in [*kept[:3], kept[2], *kept[2:]]:
+        rewrite.record(kind, seq, raw)
+    with pytest.raises(StoreError, match="behind"):
+        rewrite.record(*kept[0])
+    rewrite.commit()
+    assert whole_state(store) == before
+    check_sound(store)
+    merge(store)  # two copies of every record are in force now
+    assert whole_state(store) == before
     check_sound(store)
     store.close()
