@@ -2,7 +2,8 @@
 
 A file of zeros holds some space back. A small write that meets a full disk removes it and tries once more; it is made
 again when there is room for more than it. A second, smaller one is for starts alone, because opening a database needs
-room too; a third for packs that take the place of others, which is how room comes back. They hold no data: losing them, or half of them, costs nothing.
+room too; a third for packs that take the place of others, which is how room comes back. They hold no data: losing
+them, or half of them, costs nothing.
 """
 
 from __future__ import annotations

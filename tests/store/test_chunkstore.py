@@ -518,4 +518,4 @@ def test_records_in_a_damaged_frame_are_told_and_the_others_come(opened, tmp_pat
     assert store.last_seq() == 6
     named = [finding for finding in store.findings(read_data=True) if finding.code == "frame-damaged"]
     assert [finding.details["records"] for finding in named] == [[5, 5], [6, 6]]
-    assert all("Scan the corpora" in finding.remedy for finding in named)
+    assert all("memoryd repair" in finding.remedy for finding in named)
