@@ -62,7 +62,7 @@ time.sleep(60)
 def test_random_kills_of_writers_readers_and_a_collector(ram, count):
     told: set[int] = set()
     turn = random.Random(9)
-    rounds = scaled(4, 40)
+    rounds = scaled(4, 20)
     home = ram / "home"
     for number in range(rounds):
         command = [sys.executable, "-c", WORKER, str(home), str(number)]

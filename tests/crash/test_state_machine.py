@@ -112,7 +112,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=scaled(25, 400),
+    max_examples=scaled(25, 200),
     stateful_step_count=scaled(15, 30),
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from pathlib import Path
 
 import pytest
 
+from memoryd import files as files_module
 from memoryd.files import PREALLOCATED_FROM, Files
 
 
@@ -134,3 +137,26 @@ def test_leftovers_are_announced_only_where_there_are_some(tmp_path):
     (tmp_path / "tree" / "f").write_bytes(b"")
     files.discard_tree(tmp_path / "tree", owner="x")
     assert seen == ["x.discard"] and os.listdir(tmp_path) == []
+
+
+BYPASS = re.compile(
+    r"(?<!files)\.(unlink|rename|hardlink_to|touch|write_bytes|write_text|rmdir)\("
+    r"|os\.(rename|replace|unlink|remove|link|fsync|truncate|ftruncate)\(|shutil\.(rmtree|move|copy\w*)\("
+)
+APART = {
+    "index/embeddings.py": "a cache in SQLite",
+    "index/vector.py": "the engine writes its log itself; it is synced behind `generation.vector-flush`",
+    "sources/folder.py": "empty folders that an undo takes back",
+}
+"""What is written past the layer, and why."""
+
+
+@pytest.mark.parametrize("room", ["store", "sources", "index"])
+def test_nothing_of_store_vault_and_generations_is_written_past_the_layer(room):
+    folder = Path(files_module.__file__).parent / room
+    found = {
+        f"{room}/{path.name}"
+        for path in folder.glob("*.py")
+        if any(BYPASS.search(line.split("#")[0]) for line in path.read_text().splitlines())
+    }
+    assert found == {name for name in APART if name.startswith(f"{room}/")}
