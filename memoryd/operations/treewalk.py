@@ -26,6 +26,7 @@ from memoryd.store.merkle import DIRECTORY, FILE, SYMLINK, TreeEntry, build
 
 STREAM_FROM = 32 << 20
 """Larger files are cut while they are read, and never held whole."""
+READ_BYTES = 1 << 20
 RACY_NS = 20_000_000
 RACY_WHOLE_SECONDS_NS = 2_000_000_000
 NAMED_MOST = 100
@@ -253,11 +254,24 @@ class TreeWalk:
             return os.read(fd, amount)
 
         with open_steadily(name, folder) as (fd, before):
-            digest, size = self._writer.stream(read)
+            digest, size = self._erased(read) or (b"", 0)
+            if not digest:
+                os.lseek(fd, 0, os.SEEK_SET)
+                digest, size = self._writer.stream(read)
             after = os.fstat(fd)
         expected, mtime, ctime, inode, mode = fingerprint(after)
         steady = same_file(before, after) and size == expected
         return (size, mtime, ctime, inode, mode, digest), steady
+
+    def _erased(self, read: Callable[[int], bytes]) -> tuple[bytes, int] | None:
+        """SHA-256 and size, where that content was erased: streaming it would store pieces before anybody could tell."""
+        if not self._forgotten:
+            return None
+        digest, size = hashlib.sha256(), 0
+        while piece := read(READ_BYTES):
+            digest.update(piece)
+            size += len(piece)
+        return (digest.digest(), size) if digest.digest() in self._forgotten else None
 
     def _leave(self, level: _Level) -> bytes:
         """The address of a directory whose entries are all there."""

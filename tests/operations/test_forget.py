@@ -13,7 +13,7 @@ import pytest
 
 from memoryd.digest import address_of
 from memoryd.errors import AmbiguousAddress, ContentForgotten, MemorydError, NotFound
-from memoryd.operations import gateway, reading, reconcile
+from memoryd.operations import gateway, reading, reconcile, snapshots, treewalk
 from memoryd.operations.burial import interrupted
 from memoryd.operations.check import check
 from memoryd.operations.collect import gc
@@ -298,6 +298,22 @@ def test_snapshots_stay_without_it(root):
         assert home.store.node(tree) == nodes[tree] and home.store.read(address_of(other)) == other
         report = gc(home, now=True)
         assert report["ok"] and home.store.node(tree) == nodes[tree]
+
+
+@pytest.mark.parametrize("stream_from", [1 << 10, 32 << 20])
+def test_a_snapshot_of_a_directory_that_still_holds_it_stores_no_piece_of_it(root, tmp_path, monkeypatch, stream_from):
+    monkeypatch.setattr(treewalk, "STREAM_FROM", stream_from)
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    (folder / "long").write_bytes(f"{SECRET}\n".encode() * 4000)
+    (folder / "other").write_bytes(b"other\n" * 4000)
+    with opened(root) as home:
+        snapshots.take(home, HERE, path=str(folder))
+        forget(home, text=SECRET)
+        taken = snapshots.take(home, HERE, path=str(folder), full=True, partial=True)
+        assert [one["path"] for one in taken["unread"]] == ["long"]
+        assert home.store.read(address_of(b"other\n" * 4000))
+        assert words_in(root, SECRET) == []
 
 
 def test_quarantined_copies_that_hold_it_go_and_others_stay(root):
