@@ -149,23 +149,22 @@ class ChunkStore(Inventory):
         with self._lock:
             if group is not self._group:
                 raise StoreError("Another write group was opened since.", next_step="Open a new group and add again.")
-            self._keep(writer, rows, ())
+            self._keep(writer, rows)
             self._held.note(rows)
 
-    def _keep(self, writer: PackWriter, rows: PackRows, replaces: Sequence[bytes]) -> None:
+    def _keep(self, writer: PackWriter, rows: PackRows) -> None:
         """Seal a pack and tell the index; once more out of the reserve where a small one meets a full disk."""
-        pieces = writer.finish(replaces)
+        pieces = writer.finish()
         rows.size = writer.size
         try:
             self._sealer.seal(rows.pack, pieces)
             self._apply(rows)
         except DiskFull:
-            if rows.size > SMALL_BYTES or not (self.release_reserve() or (replaces and self._replacing.release())):
+            if rows.size > SMALL_BYTES or not self.release_reserve():
                 raise
             self._sealer.seal(rows.pack, pieces)
             self._apply(rows)
         self._last_seq = max(self._last_seq, rows.last_seq)
-        self._replacing.make()
         self._reserve.make()
 
     def _new_pack(self) -> bytes:
@@ -205,10 +204,11 @@ class ChunkStore(Inventory):
             self._place(everything)
             self._tell_index(everything)
             self._last_seq = max(self._last_seq, rows.last_seq)
-            self._reserve.make()
             self.moved += 1
             self._held.clear()
             self._remove(replaces)
+            self._replacing.make()
+            self._reserve.make()
 
     def _place(self, everything: Sequence[PackRows]) -> None:
         """Give all packs of a rewrite their names, the one that replaces others last; where one fails, none has it."""
@@ -238,12 +238,13 @@ class ChunkStore(Inventory):
             raise self._sealer.poison(f"the index did not take a rewrite: {error}") from error
 
     def _with_reserve(self, work: Callable[[], None], size: int) -> None:
-        """Do it; once more out of the reserve where something small meets a full disk."""
+        """Do it; once more out of the reserves where something small meets a full disk: it is how room comes back."""
         try:
             work()
         except (DiskFull, OSError) as error:
             full = isinstance(error, DiskFull) or error.errno in FULL
-            if not full or size > SMALL_BYTES or not self.release_reserve():
+            released = full and size <= SMALL_BYTES and (self.release_reserve(), self._replacing.release())
+            if not released or not any(released):
                 raise
             work()
 
