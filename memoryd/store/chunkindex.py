@@ -172,8 +172,9 @@ class ChunkIndex:
             self._writer.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
         with self._write_lock:
+            self._writer.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -184,8 +185,12 @@ class ChunkIndex:
                 raise
 
     def apply(self, rows: PackRows) -> None:
-        """Add one pack in one transaction; applying it again changes nothing, a replaced one adds nothing."""
-        with self._transaction() as connection:
+        """Add one pack in one transaction; applying it again changes nothing, a replaced one adds nothing.
+
+        A pack that replaces others is durable here before those are removed: an older index would miss them, and the
+        pack that could tell why may be replaced itself by then.
+        """
+        with self._transaction(durable=bool(rows.replaces)) as connection:
             self._apply(connection, rows)
 
     def refill(self, packs: Iterable[PackRows]) -> None:

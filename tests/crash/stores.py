@@ -152,6 +152,12 @@ def repair(store: ChunkStore, promise: Promise, tell: Tell) -> None:
     tell(_copy(promise))
 
 
+def life(store: ChunkStore, promise: Promise, tell: Tell) -> None:
+    """A long one: of its states only a sample is examined."""
+    for step in (add, snapshot, optimize, bulk, gc, optimize):
+        step(store, promise, tell)
+
+
 WORK: dict[str, Callable[[ChunkStore, Promise, Tell], None]] = {
     "add": add,
     "bulk": bulk,
@@ -160,6 +166,7 @@ WORK: dict[str, Callable[[ChunkStore, Promise, Tell], None]] = {
     "snapshot": snapshot,
     "repair": repair,
 }
+LONG_WORK = {"life": life}
 
 
 @contextlib.contextmanager
