@@ -98,6 +98,13 @@ class Totals:
     stored_bytes: int
 
 
+class _Ids(dict[int, bytes]):
+    """Pack ids by their numbers; a row that names no listed pack is damage."""
+
+    def __missing__(self, number: int) -> bytes:
+        raise sqlite3.DatabaseError(f"index.db has rows of a pack {number} that it does not list")
+
+
 class ChunkIndex:
     """One open index.db: many readers, one writer at a time."""
 
@@ -117,7 +124,7 @@ class ChunkIndex:
         except sqlite3.Error:
             self._writer.close()
             raise
-        self._ids: dict[int, bytes] = dict(rows)  # a number is never used twice, so readers of old rows stay right
+        self._ids = _Ids(rows)  # a number is never used twice, so readers of old rows stay right
         self._next = max(self._ids, default=0) + 1
 
     def _prepare(self, check: bool) -> None:

@@ -181,3 +181,15 @@ def test_an_index_that_lets_packs_go_is_durable_before_they_are_removed(tmp_path
         *("PRAGMA synchronous=NORMAL", "COMMIT"),
     ]
     index.close()
+
+
+def test_rows_of_a_pack_that_is_not_listed_are_damage(tmp_path):
+    """A flipped bit in a row's pack number is no KeyError: the keeper makes such an index anew."""
+    index = ChunkIndex(tmp_path / "index.db")
+    index.apply(PackRows(bytes(16), 10, chunks=[(b"d" * 32, 32, 0, 5, True)]))
+    index._writer.execute("UPDATE chunks SET pack = 77")
+    with pytest.raises(sqlite3.DatabaseError):
+        index.chunks([b"d" * 32])
+    with pytest.raises(sqlite3.DatabaseError):
+        index.sums()
+    index.close()
