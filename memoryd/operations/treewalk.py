@@ -264,7 +264,7 @@ class TreeWalk:
         return (size, mtime, ctime, inode, mode, digest), steady
 
     def _erased(self, read: Callable[[int], bytes]) -> tuple[bytes, int] | None:
-        """SHA-256 and size, where that content was erased: streaming it would store pieces before anybody could tell."""
+        """SHA-256 and size, where that content was erased: a stream stores pieces before anybody could tell."""
         if not self._forgotten:
             return None
         digest, size = hashlib.sha256(), 0
