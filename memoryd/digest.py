@@ -31,6 +31,11 @@ def address_of(data: bytes | memoryview) -> str:
     return PREFIX + sha256_hex(data)
 
 
+def raw_address(text: str) -> bytes:
+    """The 32 bytes of a whole address."""
+    return bytes.fromhex(text.removeprefix(PREFIX))
+
+
 def parse_address(text: str) -> tuple[str, bool]:
     """Lower-case hex digits of an address or address prefix, and whether they are all 64.
 

@@ -10,13 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from memoryd.digest import raw_address
 from memoryd.errors import StoreError, VaultError
 from memoryd.operations import burial, fresh, indexing, ingest, losses, reconcile, shadow
 from memoryd.operations.answers import source_of
 from memoryd.operations.home import Home
-from memoryd.records import VAULT_SOURCE, Finding, shown_path
+from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Finding, shown_path
 
 NAMED_MOST = 50
+HISTORY = "Run `memoryd repair`: it says where it may still come from; or add the same content again, where you have it."
+    "Run `memoryd repair`, which says where it still may come from; add the same content again, where you have it."
+)
 Progress = Callable[[int, int, str], None]
 
 
@@ -38,7 +42,7 @@ def check(
     parts: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
         ("store", lambda: _store(home, read_data, quick)),
         ("catalog", lambda: _catalog(home, read_data, stop)),
-        ("snapshots", lambda: _snapshots(home, stop) if not quick else iter(())),
+        ("snapshots", lambda: _kept(home, stop) if not quick else iter(())),
         ("vault", lambda: _vault(home)),
         ("state", lambda: _state(home)),
         ("index", lambda: _index(home, read_data)),
@@ -68,9 +72,15 @@ def _store(home: Home, read_data: bool, quick: bool) -> Iterator[Finding]:
     yield from found
 
 
-def _snapshots(home: Home, stop: Callable[[], bool]) -> Iterator[Finding]:
-    """Whether every node and content of every kept tree is there."""
-    for record, paths in losses.find(home, (), stop).snapshots:
+def _kept(home: Home, stop: Callable[[], bool]) -> Iterator[Finding]:
+    """Whether every content that a document holds or held is there, and every node and content of every kept tree."""
+    lost = losses.find(home, (), stop)
+    named = losses.named_by(home, lost)
+    for one in (*named["memories"], *named["documents"]):
+        if one["in_history_only"]:  # what it holds now is told with the catalog
+            message = f"A former state of it, {one['address']}, is held by no pack any more, or cannot be read."
+            yield Finding("history-lost", one["path"], message, HISTORY, {"address": one["address"]})
+    for record, paths in lost.snapshots:
         first = shown_path(paths[0]) if paths else "."
         message = f"The snapshot {record.label} (number {record.seq}) lacks {len(paths)} of its paths, first {first}."
         yield Finding("snapshot-damaged", record.source, message, "Run `memoryd repair`.", {"label": record.label})
@@ -115,7 +125,21 @@ def _catalog_against_packs(home: Home, stop: Callable[[], bool]) -> Iterator[Fin
         remedy = "Scan the corpus: content that still exists is stored again."
         if row.source == VAULT_SOURCE:
             remedy = "Nothing to do: it was stored again from its file." if again else "Restore the file in the vault."
+        if row.source == ARTIFACT_SOURCE:
+            remedy = "Run `memoryd repair`, or add the same content again."
         yield Finding("content-damaged", source_of(row), row.problem or "", remedy)
+    _settle(home)
+
+
+def _settle(home: Home) -> None:
+    """What was noted as damaged once and reads well by now, or is stored no longer, is noted no more."""
+    for address in sorted(home.store.damaged):
+        digest = raw_address(address)
+        node = bool(home.store.node_places([digest]).get(digest))
+        if node and losses.unread_nodes(home, [digest]):
+            continue
+        if home.store.size(address) is None or losses.readable(home, digest):
+            home.store.damaged.discard(address)
 
 
 def _vault(home: Home) -> Iterator[Finding]:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
+from memoryd.digest import raw_address
 from memoryd.errors import DiskFull, PackDamaged, ReachUnknown
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import bury
-from memoryd.operations.roots import Decision, Ledger, raw_address
+from memoryd.operations.roots import Decision, Ledger
 from memoryd.records import TombstoneRecord
 from memoryd.store import pack as packs
 from memoryd.store.condemned import CHUNK, MANIFEST, NODE, WHOLE
@@ -169,8 +170,8 @@ def _spared(run: Run, reach: Reach, sweep: Sweep) -> Live:
     nodes: set[bytes] = set()
 
     def take(kind: int, _seq: int, data: dict[str, Any]) -> None:
-        if kind == packs.DOCUMENT and (address := raw_address(data["address"])) is not None:
-            contents.add(address)
+        if kind == packs.DOCUMENT and data["address"] is not None:
+            contents.add(raw_address(data["address"]))
         elif kind == packs.SNAPSHOT:
             nodes.add(bytes.fromhex(data["root"]))
 

@@ -36,6 +36,7 @@ from memoryd.sources.git import Git
 from memoryd.sources.projects import ProjectFinder
 from memoryd.sources.vault import Vault
 from memoryd.store.chunkstore import ChunkStore
+from memoryd.store.noted import Noted
 from memoryd.store.reserve import Reserve, room_to_open
 
 MARKS = {"FORMAT", "config.json", "catalog.db", "state.db", "store"}
@@ -167,6 +168,7 @@ def open_home(
     make_directories(root, files)
     opening = room_to_open(root / "store", files)
     store = ChunkStore.open(root, files=files, sizes=config.store, clock=clock)
+    store.damaged = Noted(root / "store" / "damaged", files)
     git = Git(vault_path, timeout=config.vault.git_timeout_seconds, files=files)
     vault = Vault(vault_path, git, files)
     catalog = open_catalog(root / "catalog.db")

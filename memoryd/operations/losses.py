@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from memoryd.catalog.told import Told
-from memoryd.digest import PREFIX
+from memoryd.digest import PREFIX, raw_address
 from memoryd.errors import NotFound, StoreError
 from memoryd.operations.burial import standing
 from memoryd.operations.home import Home
@@ -40,19 +40,14 @@ def find(home: Home, ruins: Iterable[Ruin], stop: Stop = lambda: False) -> Losse
     suspect = _suspects(home, ruins)
     named = _Batches(home)
     for address in Told(home.catalog).addresses():
-        named.take(raw(address))
+        named.take(raw_address(address))
     for digest in trees.contents():
         named.take(digest)
-    wanted = (named.lacking() | (suspect & named.seen)) - {raw(one) for one in standing(home)}
+    wanted = (named.lacking() | (suspect & named.seen)) - {raw_address(one) for one in standing(home)}
     found = Losses({one for one in wanted if not stop() and not readable(home, one)}, trees.unread)
     if found:
         found.snapshots = trees.hit(found.contents)
     return found
-
-
-def raw(address: str) -> bytes:
-    """The 32 bytes of an address."""
-    return bytes.fromhex(address.removeprefix(PREFIX))
 
 
 def _suspects(home: Home, ruins: Iterable[Ruin]) -> set[bytes]:
@@ -151,7 +146,7 @@ class _Trees:
         for record in self._records:
             root = bytes.fromhex(record.root)
             if self._is_tainted(root, lost):
-                found.append((record, list(islice(self._paths(b"", root, lost), NAMED_MOST))))
+                found.append((record, list(islice(self._paths(root, lost), NAMED_MOST))))
         return found
 
     def _is_tainted(self, address: bytes, lost: set[bytes]) -> bool:
@@ -172,20 +167,28 @@ class _Trees:
             self._tainted[top] = own or any(self._tainted[one] for one in below)
         return self._tainted[address]
 
-    def _paths(self, prefix: bytes, address: bytes, lost: set[bytes]) -> Iterator[bytes]:
-        node = self._node(address)
-        if node is None:
-            yield prefix + b"/" if prefix else b"."
-            return
-        for branch in node.branches:
-            if self._tainted[branch.address]:
-                yield from self._paths(prefix, branch.address, lost)
-        for entry in node.entries:
-            path = prefix + b"/" + entry.name if prefix else entry.name
-            if entry.kind == DIRECTORY and self._tainted[entry.address]:
-                yield from self._paths(path, entry.address, lost)
-            elif entry.kind != DIRECTORY and entry.address in lost:
-                yield path
+    def _paths(self, address: bytes, lost: set[bytes]) -> Iterator[bytes]:
+        """In the order of the tree; a tree may be deeper than calls can be."""
+        waiting: list[tuple[bytes, bytes | None]] = [(b"", address)]
+        while waiting:
+            prefix, at = waiting.pop()
+            if at is None:
+                yield prefix
+                continue
+            node = self._node(at)
+            if node is None:
+                yield prefix + b"/" if prefix else b"."
+                continue
+            below: list[tuple[bytes, bytes | None]] = [
+                (prefix, branch.address) for branch in node.branches if self._tainted[branch.address]
+            ]
+            for entry in node.entries:
+                path = prefix + b"/" + entry.name if prefix else entry.name
+                if entry.kind == DIRECTORY and self._tainted[entry.address]:
+                    below.append((path, entry.address))
+                elif entry.kind != DIRECTORY and entry.address in lost:
+                    below.append((path, None))
+            waiting += reversed(below)
 
 
 def _below(node: TreeNode) -> list[bytes]:

@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from memoryd.config import CorpusConfig
-from memoryd.digest import PREFIX, address_of
+from memoryd.digest import PREFIX, address_of, raw_address
 from memoryd.errors import NotFound, VaultError
 from memoryd.operations.corpustree import CorpusTree
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import GROUP_BYTES
-from memoryd.operations.losses import Losses, raw, readable, unread_nodes
+from memoryd.operations.losses import Losses, readable, unread_nodes
 from memoryd.records import VAULT_SOURCE, shown_path
 from memoryd.sources import corpora
 from memoryd.sources.git import literal
@@ -45,7 +45,7 @@ def still_there(home: Home, losses: Losses, stop: Stop = lambda: False) -> Itera
     for places in in_trees.values():
         for source, path in places:
             found = _file(home, source, path) if left and not stop() else None
-            if found is not None and (digest := raw(address_of(found))) in left:
+            if found is not None and (digest := raw_address(address_of(found))) in left:
                 left.discard(digest)
                 yield f"{source}/{shown_path(path)}", digest, found
 

@@ -7,12 +7,11 @@ catalog; then catalog and indexes follow. What cannot be brought back is named u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from memoryd.catalog.told import Told
-from memoryd.digest import PREFIX, canonical_json
+from memoryd.digest import PREFIX
 from memoryd.index.generations import Generation
 from memoryd.operations import indexing, shadow
 from memoryd.operations.check import check
@@ -22,7 +21,7 @@ from memoryd.operations.legs import index_vectors
 from memoryd.operations.losses import Losses, find, named_by, readable, unread_nodes
 from memoryd.operations.rebuild import new_generation
 from memoryd.operations.refill import lies_in_quarantine, nodes_of_corpora, still_there, take_from_quarantine
-from memoryd.store import pack as packs
+from memoryd.operations.retold import retold
 from memoryd.store.mend import Record, Ruin
 
 Progress = Callable[[int, int, str], None]
@@ -30,6 +29,9 @@ Stop = Callable[[], bool]
 INDEX_CODES = {"index-damaged", "index-differs", "pack-not-indexed", "pack-missing"}
 AGAIN = "Add the named contents again (`memoryd corpus scan`, `memoryd add`), or put a sound copy of the pack from a "
 AGAIN += "backup into store/quarantine and repair once more."
+RECORDS_LOST = "Documents or snapshots may be missing, and what was forgotten or expired may come back: forget it again."
+    "A document or snapshot may be missing, and what was forgotten or expired may come back: forget it again."
+)
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ def _packs(run: Run, ruins: list[Ruin], _losses: Losses) -> None:
         if ruin.why_left:
             run.leave("pack-unreadable", where, told, ruin.why_left)
             continue
-        records = list(_records(run, ruin))
+        records = _records(run, ruin)
         remedy = "Kept in quarantine, replaced by a pack with all that is sound of it."
         if ruin.gone:
             remedy = "No longer counted on; a file that comes back is taken in again."
@@ -104,20 +106,16 @@ def _packs(run: Run, ruins: list[Ruin], _losses: Losses) -> None:
     _index_of_packs(run, any(ruin.gone for ruin in ruins))
 
 
-def _records(run: Run, ruin: Ruin) -> Iterator[Record]:
-    """The lost records of a pack as far as the catalog knows them."""
-    told, held = Told(run.home.catalog), ruin.held
-    for first, last in ruin.records:
-        kinds = (
-            (packs.DOCUMENT, told.documents(first, last)),
-            (packs.SNAPSHOT, told.snapshots(first, last)),
-            (packs.SCOPE, told.scopes(first, last)),
-        )
-        found = {record.seq: (kind, record) for kind, records in kinds for record in records if record.seq not in held}
-        run.restored_records += len(found)
-        run.lost_records += sum(1 for seq in range(first, last + 1) if seq not in held and seq not in found)
-        for seq, (kind, record) in found.items():
-            yield kind, seq, canonical_json({**record.to_json(), "seq": seq})
+def _records(run: Run, ruin: Ruin) -> list[Record]:
+    """The lost records of a pack as far as the catalog knows them; that nobody knows the others is said aloud."""
+    found = retold(run.home, ruin)
+    run.restored_records += len(found.records)
+    run.lost_records += len(found.lost)
+    if found.lost:
+        first, last = min(found.lost), max(found.lost)
+        message = f"{len(found.lost)} records (numbers {first} to {last}) are lost in the packs and in the catalog."
+        run.leave("records-lost", "store/packs", message, RECORDS_LOST)
+    return found.records
 
 
 def _index_of_packs(run: Run, again: bool) -> None:

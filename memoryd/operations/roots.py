@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any
 
 from memoryd.config import RetentionConfig
-from memoryd.digest import PREFIX
-from memoryd.records import VAULT_SOURCE, DocumentEvent, SnapshotRecord, TombstoneRecord
+from memoryd.digest import raw_address
+from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, DocumentEvent, SnapshotRecord, TombstoneRecord
 from memoryd.store import pack as packs
 
-KEPT_SOURCES = frozenset({VAULT_SOURCE, "artifact"})
+KEPT_SOURCES = frozenset({VAULT_SOURCE, ARTIFACT_SOURCE})
 """Sources whose documents keep every state they ever had."""
 DAY = 86_400.0
 
@@ -73,7 +73,7 @@ class Ledger:
         self.last_seq = max(self.last_seq, seq)
         if kind == packs.DOCUMENT:
             event = DocumentEvent.from_json(data, seq)
-            state = State(seq, raw_address(event.address), seconds(event.observed))
+            state = State(seq, None if event.address is None else raw_address(event.address), seconds(event.observed))
             self.documents.setdefault((event.source, event.path), []).append(state)
         elif kind == packs.SNAPSHOT:
             shot = SnapshotRecord.from_json(data, seq)
@@ -83,8 +83,8 @@ class Ledger:
             self._bury(TombstoneRecord.from_json(data, seq))
 
     def _bury(self, stone: TombstoneRecord) -> None:
-        address = raw_address(stone.address)
-        if address is not None:
+        if stone.address is not None:
+            address = raw_address(stone.address)
             self.addresses[address] = max(stone.seq, self.addresses.get(address, 0))
         elif stone.target is not None:
             self.targets[stone.target] = stone.seq
@@ -162,8 +162,3 @@ def seconds(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None
-
-
-def raw_address(address: str | None) -> bytes | None:
-    """The 32 bytes of an address."""
-    return None if address is None else bytes.fromhex(address.removeprefix(PREFIX))

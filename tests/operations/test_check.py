@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from uuid import UUID
 
 import pytest
 
+from memoryd.digest import address_of
 from memoryd.operations import gateway
 from memoryd.operations.check import check
 from memoryd.operations.home import Caller
 from memoryd.operations.reconcile import reconcile_vault
-from tests.operations.conftest import git, opened, settle
+from memoryd.operations.repair import repair
+from memoryd.operations.scan import scan_corpora
+from memoryd.store import pack as packs
+from tests.operations.conftest import configure, git, opened, settle
+from tests.operations.test_repair import hurt_all
 
 HERE = Caller()
 
@@ -115,7 +121,7 @@ def test_an_index_whose_entries_belong_to_other_documents(filled):
     (one, _), (other, _) = list(index.ids())
     from memoryd.index.lexical import LexicalEntry
 
-    wrong = LexicalEntry(one, "x", "global", "memory", "fact", "in_force", ["vault/"], "t", "words")
+    wrong = LexicalEntry(one, str(UUID(int=1)), "global", "memory", "fact", "in_force", ["vault/"], "t", "words")
     index.replace([one, other], [wrong, wrong])
     filled.generation.commit_lexical(2, "")
     assert filled.generation.mismatches() == {}
@@ -127,3 +133,52 @@ def test_no_generation_at_all(filled):
     filled.generation.close()
     filled.generation = None
     assert codes(filled) == {"index-missing"}
+
+
+def corpus_of(root, tmp_path, text):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "page.md").write_text(text)
+    configure(root, corpora=[{"label": "docs", "path": str(folder), "scope": "global"}])
+    with opened(root) as home:
+        scan_corpora(home)
+        settle(home)
+    return folder
+
+
+def test_a_scan_in_the_next_process_heals_what_a_check_found_damaged(root, tmp_path):
+    text = "A page about the dam.\n" * 40
+    corpus_of(root, tmp_path, text)
+    hurt_all(root, packs.CHUNK)
+    with opened(root) as home:
+        assert "content-damaged" in codes(home, read_data=True)
+    with opened(root) as home:
+        assert scan_corpora(home)["corpora"]["docs"]["unchanged"] == 0
+        assert home.store.read(address_of(text.encode())) == text.encode()
+    with opened(root) as home:
+        assert home.store.damaged == set()
+        assert scan_corpora(home)["corpora"]["docs"]["unchanged"] == 1
+
+
+def test_what_reads_well_again_is_noted_as_damaged_no_longer(filled):
+    row = next(iter(filled.documents.current("vault")))
+    filled.store.damaged.add(row.address)
+    filled.store.damaged.add("sha256:" + "0" * 64)
+    check(filled, read_data=True)
+    assert filled.store.damaged == set()
+
+
+def test_a_lost_former_state_is_named(root, tmp_path):
+    """Content that only history names is no less lost: the check says so after a repair could not bring it back."""
+    former, now = "The first state.\n" * 30, "The second state.\n" * 30
+    folder = corpus_of(root, tmp_path, former)
+    (folder / "page.md").write_text(now)
+    hurt_all(root, packs.CHUNK)
+    with opened(root) as home:
+        with home.catalog.write() as tx:
+            tx.execute("DELETE FROM snapshots")  # only the document's history names it
+        scan_corpora(home)
+        repair(home, apply=True)
+        found = [one for one in check(home)["findings"] if one["code"] == "history-lost"]
+        assert [one["where"] for one in found] == ["docs/page.md"]
+        assert found[0]["address"] == address_of(former.encode())
