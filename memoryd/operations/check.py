@@ -18,9 +18,7 @@ from memoryd.operations.home import Home
 from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Finding, shown_path
 
 NAMED_MOST = 50
-HISTORY = "Run `memoryd repair`: it says where it may still come from; or add the same content again, where you have it."
-    "Run `memoryd repair`, which says where it still may come from; add the same content again, where you have it."
-)
+HISTORY = "Run `memoryd repair`: it says where it may still come from; or add the same content again if you have it."
 Progress = Callable[[int, int, str], None]
 
 

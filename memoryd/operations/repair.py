@@ -29,9 +29,7 @@ Stop = Callable[[], bool]
 INDEX_CODES = {"index-damaged", "index-differs", "pack-not-indexed", "pack-missing"}
 AGAIN = "Add the named contents again (`memoryd corpus scan`, `memoryd add`), or put a sound copy of the pack from a "
 AGAIN += "backup into store/quarantine and repair once more."
-RECORDS_LOST = "Documents or snapshots may be missing, and what was forgotten or expired may come back: forget it again."
-    "A document or snapshot may be missing, and what was forgotten or expired may come back: forget it again."
-)
+RECORDS_LOST = "Documents or snapshots may be missing, and what was forgotten or expired may return: forget it again."
 
 
 @dataclass(slots=True)
