@@ -173,6 +173,11 @@ def parse_items(header: FrameHeader, table: bytes, offset: int) -> list[tuple[by
     return items
 
 
+def loose_items(table: bytes) -> list[tuple[bytes, int]]:
+    """What a damaged items table says, none of it verified."""
+    return list(_ITEM.iter_unpack(table[: len(table) // _ITEM.size * _ITEM.size]))
+
+
 def check_payload(header: FrameHeader, payload: bytes | memoryview, offset: int) -> None:
     """Raises PackDamaged where the stored payload is not what the header says."""
     if len(payload) != header.stored_len or crc32(payload) != header.payload_crc:

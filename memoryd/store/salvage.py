@@ -69,9 +69,14 @@ def read_frame(file: PackFile, offset: int, entry: packs.TocEntry | None = None)
             left.problem = not_listed(offset)
         if header.kind in packs.RECORD_NAMES:
             left.seqs = (header.seq, header.seq + header.items - 1)
-        items = file.items(offset, header)
+        try:
+            items = file.items(offset, header)
+            raw = _raw(file, header, offset, left)
+        except PackDamaged as error:
+            left.problem = error.message
+            raw = _raw(file, header, offset, left)
+            items = _without_table(header, file.read_at(offset + packs.FRAME_SIZE, header.table_len), raw)
         left.named = [digest for digest, _length in items]
-        raw = _raw(file, header, offset, left)
         left.pieces = list(_verified(header, items, raw, left))
         seqs = [piece.seq for piece in left.pieces if piece.kind in packs.RECORD_NAMES]
         if any(one >= other for one, other in pairwise(seqs)):
@@ -79,6 +84,28 @@ def read_frame(file: PackFile, offset: int, entry: packs.TocEntry | None = None)
     except (PackDamaged, OSError) as error:
         left.problem = left.problem or (error.message if isinstance(error, PackDamaged) else str(error.strerror))
     return left
+
+
+def _without_table(header: FrameHeader, table: bytes, raw: bytes) -> list[tuple[bytes, int]]:
+    """The items of a frame whose table is damaged: raw bytes that are whole need but their lengths from it.
+
+    A length that was hit follows from the others.
+    """
+    told = packs.loose_items(table)
+    if hashlib.sha256(raw).digest() != header.sha256:
+        return told
+    lengths = [length for _digest, length in told]
+    for number, (digest, length) in enumerate(told):
+        start, end = sum(lengths[:number]), header.raw_len - sum(lengths[number + 1 :])
+        if sum(lengths) == header.raw_len:
+            break
+        if start <= end and hashlib.sha256(raw[start:end]).digest() == digest and end - start != length:
+            lengths[number] = end - start
+    found, at = [], 0
+    for length in lengths:
+        found.append((hashlib.sha256(raw[at : at + length]).digest(), length))
+        at += length
+    return found if at == header.raw_len else told
 
 
 def _raw(file: PackFile, header: FrameHeader, offset: int, left: FrameLeft) -> bytes:

@@ -84,3 +84,19 @@ def test_case_flips_never_give_a_wrong_item(one_pack):
         assert {(p.kind, p.digest, p.seq, p.data) for left in after for p in left.pieces} <= {
             (p.kind, p.digest, p.seq, p.data) for p in known
         }
+
+
+@pytest.mark.parametrize("at", [3, 33, 40 + 5, 40 + 34])
+def test_a_damaged_table_costs_nothing_while_the_bytes_are_whole(one_pack, at):
+    """A flipped hash is made again, a flipped length follows from the others: found by killing a repair at its steps."""
+    store, pack = one_pack
+    before, _ = everything(store, pack)
+    target = next(left for left in before if len(left.pieces) > 10 and left.kind == packs.CHUNK)
+    path = store._shelf.path(pack)
+    data = bytearray(path.read_bytes())
+    data[target.offset + packs.FRAME_SIZE + at] ^= 0x04
+    path.write_bytes(data)
+    after, _ = everything(store, pack)
+    hurt = next(left for left in after if left.offset == target.offset)
+    assert hurt.problem is not None
+    assert hurt.pieces == target.pieces
