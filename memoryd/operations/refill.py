@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from memoryd.config import CorpusConfig
-from memoryd.digest import PREFIX, address_of, raw_address
-from memoryd.errors import NotFound, VaultError
+from memoryd.digest import PREFIX
+from memoryd.errors import NotFound, StoreError, VaultError
 from memoryd.operations.corpustree import CorpusTree
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import GROUP_BYTES
 from memoryd.operations.losses import Losses, readable, unread_nodes
+from memoryd.operations.treewriter import TreeWriter
 from memoryd.records import VAULT_SOURCE, shown_path
 from memoryd.sources import corpora
 from memoryd.sources.git import literal
-from memoryd.sources.regular import open_folder, read_regular
+from memoryd.sources.regular import open_folder, open_regular
 from memoryd.store import pack as packs
 from memoryd.store.manifest import Manifest, parse_manifest
 from memoryd.store.salvage import Piece
 
+LARGE = 32 << 20
+"""Larger files are never held whole."""
+WINDOW = 8 << 20
+READ_TOGETHER = 32
+"""Chunks of one manifest that are read in one go."""
 Stop = Callable[[], bool]
 
 
-def still_there(home: Home, losses: Losses, stop: Stop = lambda: False) -> Iterator[tuple[str, bytes, bytes]]:
-    """(where, address, bytes) of lost contents that a file of vault or corpora, or git's history, still holds.
+class Place(NamedTuple):
+    """A file below a folder; none of `parts` leads out of it."""
+
+    top: Path
+    parts: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Where the bytes of a content (32-byte address) lie. `data` None: in a file that is too large to be held."""
+
+    where: str
+    digest: bytes
+    data: bytes | None
+    place: Place | None = None
+
+
+def still_there(home: Home, losses: Losses, stop: Stop = lambda: False) -> Iterator[Copy]:
+    """Copies of lost contents in a file of vault or corpora, or in git's history.
 
     Only bytes with the very SHA-256 are given out, each content once.
     """
@@ -37,31 +64,49 @@ def still_there(home: Home, losses: Losses, stop: Stop = lambda: False) -> Itera
     for digest in sorted(losses.contents):
         if stop():
             return
-        for where, data in _by_document(home, PREFIX + digest.hex()):
-            if address_of(data) == PREFIX + digest.hex():
+        for copy in _by_document(home, PREFIX + digest.hex()):
+            if copy.digest == digest:
                 left.discard(digest)
-                yield where, digest, data
+                yield copy
                 break
     for places in in_trees.values():
         for source, path in places:
             found = _file(home, source, path) if left and not stop() else None
-            if found is not None and (digest := raw_address(address_of(found))) in left:
-                left.discard(digest)
-                yield f"{source}/{shown_path(path)}", digest, found
+            if found is not None and found.digest in left:
+                left.discard(found.digest)
+                yield found
 
 
-def _by_document(home: Home, address: str) -> Iterator[tuple[str, bytes]]:
+def store_large(home: Home, copy: Copy) -> bool:
+    """Store a file that is too large to be held, piece by piece; False where it is another one by now.
+
+    The caller holds no lane. Raises StoreError kinds.
+    """
+    assert copy.place is not None
+    try:
+        with _opened(copy.place) as fd:
+            digest, _size = TreeWriter(home).stream(lambda amount: os.read(fd, amount))
+    except OSError:
+        return False
+    return digest == copy.digest
+
+
+def _by_document(home: Home, address: str) -> Iterator[Copy]:
     for row in home.documents.ever_at(address, None):
-        where = f"{row.source}/{shown_path(row.path)}"
         if row.source != VAULT_SOURCE:
-            data = _file(home, row.source, row.path)
-            if data is not None:
-                yield where, data
+            copy = _file(home, row.source, row.path)
+            if copy is not None:
+                yield copy
             continue
+        where = f"{row.source}/{shown_path(row.path)}"
         with suppress(NotFound, VaultError):
-            yield where, home.vault.read(row.path)
+            yield _held(where, home.vault.read(row.path))
         with suppress(VaultError):
-            yield from ((f"git history of {where}", data) for data in _past(home, row.path))
+            yield from (_held(f"git history of {where}", data) for data in _past(home, row.path))
+
+
+def _held(where: str, data: bytes) -> Copy:
+    return Copy(where, hashlib.sha256(data).digest(), data)
 
 
 def _past(home: Home, path: bytes) -> Iterator[bytes]:
@@ -73,19 +118,51 @@ def _past(home: Home, path: bytes) -> Iterator[bytes]:
             yield data
 
 
-def _file(home: Home, source: str, path: bytes) -> bytes | None:
+def _file(home: Home, source: str, path: bytes) -> Copy | None:
     """The file of a corpus, or of a directory of which a snapshot was taken; None where there is none."""
-    corpus: CorpusConfig | None = next((one for one in home.config.corpora if one.label == source), None)
+    where = f"{source}/{shown_path(path)}"
     try:
-        if corpus is not None:
-            return corpora.read_file(corpus, path, base=home.loaded.path.parent)
-        parts = path.split(b"/")
-        if not source.startswith("/") or any(part in {b"", b".", b".."} for part in parts):
+        place = _place(home, source, path)
+        if place is None:
             return None
-        with open_folder(Path(source), parts[:-1]) as folder:
-            return read_regular(parts[-1], folder)
+        with _opened(place) as fd:
+            small = os.fstat(fd).st_size <= LARGE
+            data = _read(fd, LARGE + 1) if small else b""
+            if small and len(data) <= LARGE:
+                return _held(where, data)
+            whole = hashlib.sha256(data)
+            del data
+            while piece := os.read(fd, WINDOW):
+                whole.update(piece)
+            return Copy(where, whole.digest(), None, place)
     except OSError:
         return None
+
+
+def _place(home: Home, source: str, path: bytes) -> Place | None:
+    """Raises OSError where the corpus has no root."""
+    parts = path.split(b"/")
+    if any(part in {b"", b".", b".."} for part in parts):
+        return None
+    corpus: CorpusConfig | None = next((one for one in home.config.corpora if one.label == source), None)
+    if corpus is not None:
+        return Place(corpora.resolve_root(corpus.path, base=home.loaded.path.parent), parts)
+    return Place(Path(source), parts) if source.startswith("/") else None
+
+
+@contextmanager
+def _opened(place: Place) -> Iterator[int]:
+    """The descriptor of a regular file that no link leads to. Raises OSError."""
+    with open_folder(place.top, place.parts[:-1]) as folder, open_regular(place.parts[-1], folder) as fd:
+        yield fd
+
+
+def _read(fd: int, most: int) -> bytes:
+    pieces, left = [], most
+    while left and (piece := os.read(fd, min(left, WINDOW))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def nodes_of_corpora(home: Home, losses: Losses) -> dict[bytes, bytes]:
@@ -125,13 +202,25 @@ def take_from_quarantine(home: Home, losses: Losses) -> int:
     known = [one for one in home.store.manifests() if one.address in losses.contents]
     wanted = losses.contents | {digest for one in (*known, *manifests) for digest, _length in one.chunks}
     _store_chunks(home, (one for one in home.store.pieces_aside() if one.kind == packs.CHUNK), wanted, losses)
+    true = [one for one in manifests if _makes_up(home, one)]
     with home.store.group() as group:
-        for manifest in manifests:
+        for manifest in true:
             group.manifest(manifest)
         group.nodes(nodes)
         group.commit()
     back = sum(readable(home, digest) for digest in losses.contents)
     return back + len(losses.nodes - unread_nodes(home, losses.nodes))
+
+
+def _makes_up(home: Home, manifest: Manifest) -> bool:
+    """Whether its chunks are all there, and together the content that it names: its own word is worth nothing."""
+    address, whole = PREFIX + manifest.address.hex(), hashlib.sha256()
+    try:
+        for start in range(0, len(manifest.chunks), READ_TOGETHER):
+            whole.update(home.store.chunks_of(address, manifest.chunks[start : start + READ_TOGETHER]))
+    except StoreError:
+        return False
+    return whole.digest() == manifest.address
 
 
 def lies_in_quarantine(home: Home, losses: Losses) -> int:

@@ -20,7 +20,13 @@ from memoryd.operations.ingest import GROUP_BYTES
 from memoryd.operations.legs import index_vectors
 from memoryd.operations.losses import Losses, find, named_by, readable, unread_nodes
 from memoryd.operations.rebuild import new_generation
-from memoryd.operations.refill import lies_in_quarantine, nodes_of_corpora, still_there, take_from_quarantine
+from memoryd.operations.refill import (
+    lies_in_quarantine,
+    nodes_of_corpora,
+    still_there,
+    store_large,
+    take_from_quarantine,
+)
 from memoryd.operations.retold import retold
 from memoryd.store.mend import Record, Ruin
 
@@ -140,14 +146,18 @@ def _contents(run: Run, _ruins: list[Ruin], losses: Losses) -> None:
     """Store again whatever still exists; what does not stays among the losses."""
     batch: list[bytes] = []
     size = 0
-    for where, digest, data in still_there(run.home, losses, run.stop):
-        run.restored.append({"address": PREFIX + digest.hex(), "from": where})
-        if run.apply:
-            batch.append(data)
-            size += len(data)
+    for copy in still_there(run.home, losses, run.stop):
+        if copy.data is None:
+            if run.apply and not store_large(run.home, copy):
+                continue
+            run.changed |= run.apply
+        elif run.apply:
+            batch.append(copy.data)
+            size += len(copy.data)
             if size >= GROUP_BYTES:
                 _store(run, batch)
                 batch, size = [], 0
+        run.restored.append({"address": PREFIX + copy.digest.hex(), "from": copy.where})
     _store(run, batch)
     if run.restored:
         message = f"{len(run.restored)} lost contents still exist elsewhere."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from memoryd.errors import DiskFull, VaultError, VaultNotARepository
 from memoryd.operations import gateway, reading
 from memoryd.operations.check import check
-from memoryd.operations.ingest import behind
+from memoryd.operations.ingest import behind, commit_snapshot
+from memoryd.operations.losses import find
 from memoryd.operations.reconcile import reconcile_vault
+from memoryd.records import SnapshotRecord
+from memoryd.store.merkle import DIRECTORY, FILE, TreeEntry, build
 from tests.operations.conftest import commits, fill_up, git, opened, settle
 
 TEXTS = ("The dam opens at dawn.", "The sluice is oiled weekly.", "The weir has four gates.")
@@ -193,3 +197,19 @@ def test_records_that_come_later_do_not_overtake_those_that_had_no_room(home, no
     settle(home)
     assert found(home, nobody, "pump") == {first["id"], second["id"]}
     assert check(home)["clean"]
+
+
+@pytest.mark.parametrize("depth", [3, 1500])
+def test_a_loss_in_a_deep_tree_is_named_by_its_path(home, depth):
+    entries = [TreeEntry(b"lost.txt", FILE, False, 5, hashlib.sha256(b"never stored").digest())]
+    nodes = {}
+    for _ in range(depth):
+        root, made = build(entries)
+        nodes |= made
+        entries = [TreeEntry(b"d", DIRECTORY, False, 0, root)]
+    with home.store_lane, home.store.group() as group:
+        group.nodes(nodes)
+        commit_snapshot(home, group, SnapshotRecord("deep", "/deep", "global", root.hex(), "2026-01-01T00:00:00Z"))
+    ((record, paths),) = find(home, ()).snapshots
+    assert record.label == "deep"
+    assert paths == [b"d/" * (depth - 1) + b"lost.txt"]
