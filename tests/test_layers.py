@@ -120,6 +120,7 @@ ROOMS: dict[str, list[str]] = {
         "known",
         "gateway",
         "rebuild",
+        "windows",
         "erase",
         "erasure",
         "forget",

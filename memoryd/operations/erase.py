@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from memoryd.errors import PackDamaged
 from memoryd.operations.home import Home
-from memoryd.store import pack as packs
+from memoryd.operations.windows import file_holds, frame_items
 
 OWNER = "erase"
 REMOVED = b"[a line was removed by memoryd forget]"
@@ -123,29 +123,13 @@ def drop_quarantined(home: Home, traces: Traces) -> list[str]:
 
 
 def _suspect(path: Path, traces: Traces) -> bool:
-    data = path.read_bytes()
-    if holds(data, traces.secret):
+    if file_holds(path, traces.secret):
         return True
     try:
-        return any(digest in traces.chunks or holds(raw, traces.secret) for digest, raw in _items(data))
+        with path.open("rb") as stream:
+            return any(digest in traces.chunks or holds(raw, traces.secret) for digest, raw in frame_items(stream))
     except PackDamaged:
         return True
-
-
-def _items(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(SHA-256, raw bytes) of whatever lies in the frames of a file. Raises PackDamaged."""
-    at = data.find(packs.FRAME_MAGIC)
-    while at >= 0:
-        header = packs.parse_frame_header(data[at : at + packs.FRAME_SIZE], at)
-        table = data[at + packs.FRAME_SIZE :][: header.table_len]
-        payload = data[at + packs.FRAME_SIZE + header.table_len : at + header.length]
-        packs.check_payload(header, payload, at)
-        raw = packs.decode_payload(header, payload, at)
-        start = 0
-        for digest, length in packs.parse_items(header, table, at):
-            yield digest, raw[start : start + length]
-            start += length
-        at = data.find(packs.FRAME_MAGIC, at + header.length)
 
 
 def remains(home: Home, needles: Sequence[bytes]) -> list[str]:
@@ -153,4 +137,4 @@ def remains(home: Home, needles: Sequence[bytes]) -> list[str]:
     tops = {home.root, home.vault.path}
     files = {path for top in tops for path in top.rglob("*") if path.is_file() and not path.is_symlink()}
     mine = [path for path in files if ".git" not in path.parts]
-    return sorted(str(path) for path in mine if holds(path.read_bytes(), needles))
+    return sorted(str(path) for path in mine if file_holds(path, needles))
