@@ -150,10 +150,12 @@ def _traces(home: Home, made: Plan) -> None:
     for row in (*made.rows.values(), *made.current.values()):
         traces.texts.update(one.text_sha256 for one in home.passages.of_document(row.document_id))
     for address in made.addresses:
+        events = [one for one in made.events if one.address == address]
         with suppress(NotFound):  # gone already: an earlier run came that far
-            data = home.store.read(address)
+            # documents were held whole when they were taken in; a file of a snapshot alone may be of any size
+            data = home.store.read(address) if events else home.store.read_range(address, 0, WINDOW)
             traces.add_text(data)
-            for event in (one for one in made.events if one.address == address):
+            for event in events:
                 _trace(traces, event, analyse(event, data))
 
 
@@ -248,15 +250,25 @@ def _revisions(home: Home, row: DocumentRow) -> list[str]:
 def _snapshots(home: Home, reach: Reach, raw: set[bytes]) -> list[str]:
     """Snapshots whose trees name one of the contents; they stay, without it."""
     known: dict[bytes, bool] = {}
+    shots = home.snapshots.all(None)
+    return [f"{one.label} ({one.created})" for one in shots if _names(reach, bytes.fromhex(one.root), raw, known)]
 
-    def names(node: bytes) -> bool:
-        if node not in known:
-            known[node] = False
-            contents, below = reach.node_named(node)
-            known[node] = bool(contents & raw) or any(names(one) for one in below)
-        return known[node]
 
-    return [f"{one.label} ({one.created})" for one in home.snapshots.all(None) if names(bytes.fromhex(one.root))]
+def _names(reach: Reach, root: bytes, raw: set[bytes], known: dict[bytes, bool]) -> bool:
+    """Whether a tree names one of the contents; it may be deeper than calls can be. `known`: of nodes seen before."""
+    waiting = [root]
+    while waiting:
+        node = waiting[-1]
+        if node in known:
+            waiting.pop()
+            continue
+        contents, below = reach.node_named(node)
+        fresh = [one for one in below if one not in known]
+        if contents & raw or not fresh:
+            known[node] = bool(contents & raw) or any(known[one] for one in below)
+        else:
+            waiting += fresh
+    return known[root]
 
 
 def _sharing(home: Home, reach: Reach, addresses: set[str]) -> list[str]:
