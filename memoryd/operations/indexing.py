@@ -48,7 +48,17 @@ def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
             return True
         if home.generation.lexical is not None:
             home.generation.lexical.rest()  # the writer's memory is not needed until the next write
-        return False
+    _rest(home)
+    return False
+
+
+def _rest(home: Home) -> None:
+    """Give back what only a bulk of writes needs, unless somebody is writing just now."""
+    if home.store_lane.acquire(blocking=False):
+        try:
+            home.store.rest()
+        finally:
+            home.store_lane.release()
 
 
 def _follow_packs(home: Home) -> bool:
