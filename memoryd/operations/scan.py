@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from memoryd.catalog.documents import DocumentRow
 from memoryd.config import CorpusConfig
 from memoryd.digest import address_of
 from memoryd.errors import InvalidInput, NotFound
+from memoryd.operations.burial import standing
 from memoryd.operations.corpustree import record_corpus
 from memoryd.operations.fresh import differs
 from memoryd.operations.home import Home
@@ -170,6 +171,7 @@ def _scan_one(
     reader = _Reader(home, corpus, base, limit, known, report, walk, cache, progress, stop)
     store_documents(home, reader.changed())
     cache.keep(complete=walk.complete and not stop())
+    walk.files[:] = [file for file in walk.files if file.path not in reader.erased]
     gone = _gone(home, corpus, walk, known, accept)
     report["complete"] = walk.complete
     # asked again: reading the files may have taken an hour, and a changed configuration may mean another root
@@ -217,10 +219,14 @@ class _Reader:
     cache: ScanCache
     progress: Progress
     stop: Callable[[], bool]
+    forgotten: set[str] = field(default_factory=set)
+    erased: set[bytes] = field(default_factory=set)
+    """Paths of files whose very bytes a person had erased: they are told, and count as not there."""
 
     def changed(self) -> Iterator[Seen]:
         """New or changed documents; what cannot be read joins the walk's problems and counts as not seen."""
         total = len(self.walk.files)
+        self.forgotten = standing(self.home)
         for number, file in enumerate(self.walk.files, 1):
             if self.stop():
                 return
@@ -251,6 +257,12 @@ class _Reader:
             return None
 
     def _new(self, file: corpora.CorpusFile, data: bytes) -> Seen | None:
+        if self.forgotten and address_of(data) in self.forgotten:
+            self.erased.add(file.path)
+            where = f"{self.corpus.label}/{shown_path(file.path)}"
+            message = "Exactly these bytes were erased with `memoryd forget`; they were not stored again."
+            self.walk.problems.append(Finding("content-forgotten", where, message, "Remove or exclude the file."))
+            return None
         row, kind = self.known.get(file.path), corpora.kind_of(file.path)
         one = Seen(self.corpus.label, file.path, self.corpus.scope, kind, data, exec=file.exec)
         if row is not None and row.address is not None and not differs(self.home, row, one):
