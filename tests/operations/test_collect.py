@@ -25,7 +25,7 @@ from memoryd.operations.rebuild import refresh_catalog
 from memoryd.operations.recover import recover
 from memoryd.records import DocumentEvent, SnapshotRecord, TombstoneRecord
 from memoryd.store.merkle import FILE, TreeEntry, build
-from tests.operations.conftest import configure, fill_up
+from tests.operations.conftest import configure, fill_up, settle
 
 NONE = {"history_revisions": 0, "history_days": 0, "snapshots": 1, "snapshot_days": 0, "grace_hours": 10}
 START = 1_800_000_000.0
@@ -619,3 +619,28 @@ def test_on_a_full_disk_it_gives_room_back(small_disk, clock):
         put(home, "more", os.urandom(2 << 20))
         assert home.store.read(address_of(kept)) == kept
         assert list(home.store.findings(read_data=True)) == []
+
+
+def test_case_65_what_was_removed_leaves_no_vector_no_entry_no_row_and_no_chunk_behind(home, clock):
+    """case 65: every view is asked by its own ids, and what stays is there in each."""
+    kept, gone = b"# Dam\n\nThe dam opens at dawn.\n" * 3, b"# Weir\n\nThe weir is shut at night.\n" * 40
+    put(home, "kept.md", kept)
+    put(home, "gone.md", gone)
+    settle(home)
+    stays, goes = (home.documents.by_path("docs", path) for path in (b"kept.md", b"gone.md"))
+    chunks = [digest for digest, _length in home.store.layout(goes.address)]
+    passages = {one.id for one in home.passages.of_document(goes.document_id)}
+    generation = home.generation
+    for leg in (generation.lexical, generation.vectors):
+        assert {document for document, _ in leg.ids()} == {stays.document_id, goes.document_id}
+    put(home, "gone.md", None)
+    settle(home)
+    gc(home)
+    clock.now += 11 * HOUR
+    gc(home)
+    for leg in (generation.lexical, generation.vectors):
+        assert {document for document, _ in leg.ids()} == {stays.document_id}
+    assert home.passages.get_many(passages) == {}
+    assert home.store.chunk_places(chunks) == {} and not held(home, goes.address)
+    assert home.store.read(stays.address) == kept
+    clean(home)

@@ -313,3 +313,31 @@ def test_a_snapshot_of_a_folder_heals_from_the_folder(root, tmp_path):
         assert done["lost"]["contents"] == []
         assert done["affected"]["snapshots"][0]["label"] == "before"
         assert "sub/a.bin" in done["affected"]["snapshots"][0]["paths"]
+
+
+def test_case_66_missing_embeddings_are_made_with_progress_and_may_be_cancelled(filled):
+    """case 66: cancelled in the middle it leaves a home that the next run ends; a run after that does nothing."""
+    with opened(filled) as home:
+        generation = home.generation
+        points = sorted(generation.vectors.ids())
+        generation.vectors.replace(sorted({document for document, _passage in points}), [])
+        generation.commit_vectors(generation.watermark.vector_seq)
+        home.cache.drop({one.text_sha256 for row in rows(home) for one in home.passages.of_document(row.document_id)})
+        assert generation.vectors.count() == 0 < len(points)
+        told = []
+        cancelled = repair(
+            home, apply=True, progress=lambda *step: told.append(step), stop=lambda: told[-1:] == [(3, 4, "indexes")]
+        )
+        assert cancelled["stopped"] and not cancelled["ok"]
+        told.clear()
+        done = repair(home, apply=True, progress=lambda *step: told.append(step))
+        assert done["ok"] and not done["nothing_to_do"], done
+        assert [step[0] for step in told if step[1] == 4] == sorted(step[0] for step in told if step[1] == 4)
+        assert (4, 4, "check") in told
+        assert sorted(generation.vectors.ids()) == points
+        again = repair(home, apply=True)
+        assert again["nothing_to_do"] and again["ok"] and again["steps"] == []
+
+
+def rows(home):
+    return [row for source in home.documents.sources() for row in home.documents.current(source)]

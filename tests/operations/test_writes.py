@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
 
 import pytest
 
@@ -11,6 +12,7 @@ from memoryd.files import Files
 from memoryd.operations import gateway, reading
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
+from memoryd.operations.ingest import Seen, store_documents
 from memoryd.operations.reconcile import reconcile_vault
 from tests.operations.conftest import commits, git, opened, settle
 
@@ -189,3 +191,39 @@ def test_a_memory_finds_room_on_a_full_disk_once(root, point):
         files.fault = lambda _point: None
         gateway.add(home, caller, content="Room again.", type="fact", scope="global")
         assert reserve.exists(), "held back again"
+
+
+def test_case_18_an_add_does_as_much_work_in_a_large_store_as_in_a_small_one(root, monkeypatch):
+    """case 18, untimed: what SQLite executes for an add (store, catalog, state, caches) does not grow with the store."""
+    steps = [0]
+
+    def counted(*arguments, **options):
+        connection = connect(*arguments, **options)
+        connection.set_progress_handler(lambda: steps.__setitem__(0, steps[0] + 1), 20)
+        return connection
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", counted)
+    with opened(root) as home:
+        gateway.add(home, HERE, content="The first one opens every file.", type="fact", scope="global")
+        settle(home)
+        few = work_of_adds(home, steps, "small")
+        for part in range(4):
+            texts = (
+                Seen("docs", b"%d-%d.bin" % (part, number), "global", "document", b"\0%d-%d" % (part, number))
+                for number in range(1000)
+            )
+            store_documents(home, texts)
+        settle(home)
+        many = work_of_adds(home, steps, "large")
+    assert few > 100
+    assert many <= 1.5 * few
+
+
+def work_of_adds(home, steps, word):
+    """Steps of five adds, until they are findable."""
+    before = steps[0]
+    for number in range(5):
+        gateway.add(home, HERE, content=f"In a {word} store the rule {number} holds.", type="fact", scope="global")
+        settle(home)
+    return steps[0] - before
