@@ -306,7 +306,7 @@ def _ids(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress]) ->
         return []
     columns = [searcher.fast_field_values(name, at) for name in (*_DOCUMENT, *_PASSAGE)]
     return [
-        (f"{a:016x}{b:016x}{c:016x}{d:016x}", _uuid(f"{high:016x}{low:016x}") if high else "")
+        (f"{a:016x}{b:016x}{c:016x}{d:016x}", _uuid(f"{high:016x}{low:016x}") if high or low else "")
         for a, b, c, d, high, low in zip(*columns, strict=True)
     ]
 

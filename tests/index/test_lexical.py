@@ -246,7 +246,9 @@ def test_a_whole_document_counts_the_same_whether_its_parts_are_given_or_not(tmp
             *(entry("doc", text, passage_id=f"p{n}", title="Fruit") for n, text in enumerate(parts)),
             entry("doc", joiner.join(parts), title="Fruit"),
         )
-        scores.append(sorted((NAMES[hit.passage_id], hit.score) for hit in made.search("apples berries fruit", GLOBAL, 9)))
+        scores.append(
+            sorted((NAMES[hit.passage_id], hit.score) for hit in made.search("apples berries fruit", GLOBAL, 9))
+        )
         made.close()
     assert scores[0] == scores[1]
 
