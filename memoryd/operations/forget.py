@@ -56,6 +56,7 @@ def _run(home: Home, made: Plan, reason: str, progress: Progress) -> dict[str, A
     done |= {"logs": erase.redact_logs(home, traces), "rows": erase.forget_views(home, traces)}
     progress(5, 6, "packs")  # last: the contents tell what to look for elsewhere, also when this is begun again
     done["packs"] = _rewrite(home, made)
+    home.store.damaged.difference_update(made.addresses)
     open_generation(home)
     remaining = _remaining(home, made)
     home.files.unlink(mark, owner=erase.OWNER)

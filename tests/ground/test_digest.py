@@ -171,6 +171,10 @@ def test_passage_ids_depend_on_document_text_and_occurrence():
     assert len({a, digest.passage_id("e" * 64, "a" * 64, 0), digest.passage_id("d" * 64, "a" * 64, 1)}) == 3
 
 
+def test_the_raw_bytes_of_an_address_are_its_hash():
+    assert digest.raw_address(digest.address_of(b"words")) == hashlib.sha256(b"words").digest()
+
+
 def test_document_identity_is_the_place_not_the_content():
     assert digest.document_id("docs", b"a.md") != digest.document_id("notes", b"a.md")
 

@@ -7,11 +7,12 @@ import tracemalloc
 
 import pytest
 
-from memoryd.digest import PREFIX
+from memoryd.digest import PREFIX, address_of
 from memoryd.operations import snapshots
 from memoryd.operations.erasure import WINDOW, plan, shown
+from memoryd.operations.forget import run
 from memoryd.operations.home import Caller
-from memoryd.operations.ingest import commit_snapshot
+from memoryd.operations.ingest import Seen, commit_snapshot, store_documents
 from memoryd.records import SnapshotRecord
 from memoryd.store.merkle import DIRECTORY, FILE, TreeEntry, build
 
@@ -53,3 +54,12 @@ def test_a_file_of_a_snapshot_is_never_held_whole(home, tmp_path):
     tracemalloc.stop()
     assert made.addresses == {PREFIX + digest}
     assert peak < 6 * WINDOW
+
+
+def test_an_erased_content_is_noted_as_damaged_no_longer(home, root):
+    store_documents(home, [Seen("docs", b"a.md", "global", "document", SECRET)])
+    address = address_of(SECRET)
+    home.store.damaged.add(address)
+    assert address in (root / "store" / "damaged").read_text()
+    run(home, plan(home, [address], SECRET.decode()))
+    assert not (root / "store" / "damaged").exists()
