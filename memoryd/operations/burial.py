@@ -20,7 +20,7 @@ FORGOTTEN = "forgotten"
 
 
 MARKER = "forget.json"
-"""Lies in the home while an erasure is under way: which contents, for whoever goes on with it."""
+"""Lies in the home while an erasure is under way: which contents, and whether it was begun by words (`by_text`)."""
 
 
 def interrupted(home: Home) -> list[str]:
@@ -29,6 +29,19 @@ def interrupted(home: Home) -> list[str]:
         return [str(one) for one in json.loads((home.root / MARKER).read_bytes())["addresses"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
+
+
+def interrupted_by_text(home: Home) -> bool:
+    """Whether only the words tell what of it is left, in logs and elsewhere."""
+    try:
+        return bool(json.loads((home.root / MARKER).read_bytes()).get("by_text"))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def marker(addresses: set[str], by_text: bool) -> bytes:
+    """What the marker says."""
+    return json.dumps({"addresses": sorted(addresses), "by_text": by_text}).encode()
 
 
 def forgotten(home: Home) -> dict[str, int]:

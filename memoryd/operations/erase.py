@@ -18,8 +18,8 @@ from memoryd.operations.windows import file_holds, frame_items
 
 OWNER = "erase"
 REMOVED = b"[a line was removed by memoryd forget]"
-SHORTEST = 6
-"""Titles and lines shorter than this are no trace: they would match anything."""
+SHORTEST = 16
+"""Titles and lines shorter than this are no trace: they would match what has nothing to do with it."""
 LINES_MOST = 500
 _SET_ASIDE = re.compile(r".+\.db\.(damaged-\d+|orphaned)(-wal|-shm)?\Z")
 

@@ -6,6 +6,7 @@ an erased content, but is something else, stays: only bytes that nothing else ne
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,14 +20,17 @@ from memoryd.operations.entries import by_source
 from memoryd.operations.erase import Traces
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import Analysed, analyse
+from memoryd.operations.kept import find
 from memoryd.operations.roots import Ledger
-from memoryd.records import VAULT_SOURCE, DocumentEvent, shown_path
+from memoryd.records import VAULT_SOURCE, DocumentEvent, SnapshotRecord, shown_path
+from memoryd.sources.git import literal
 from memoryd.store import pack as packs
 from memoryd.store.condemned import CHUNK, MANIFEST, NODE, WHOLE
-from memoryd.store.reach import Reach, unresolved
+from memoryd.store.reach import Reach
 from memoryd.store.sweep import Sweep, tally
 
 WINDOW = 8 << 20
+SNAPSHOT = "snapshot:"
 Progress = Callable[[int, int, str], None]
 
 
@@ -41,6 +45,8 @@ class Plan:
     targets: list[int] = field(default_factory=list)
     events: list[DocumentEvent] = field(default_factory=list)
     traces: Traces = field(default_factory=Traces)
+    snapshots: list[SnapshotRecord] = field(default_factory=list)
+    """Whose records are taken back; what they name goes with the next collections, where nothing else needs it."""
     text: bytes | None = None
     reach: Reach | None = None
     sweep: Sweep | None = None
@@ -53,14 +59,24 @@ class Plan:
 def plan(home: Home, names: Sequence[str], text: str | None = None) -> Plan:
     """Everything that holds what is named: contents, memories (id), documents (`label/path`), and the words of `text`.
 
-    The caller owns the home alone. Nothing is changed. Raises NotFound, AmbiguousAddress, BadAddress, ReachUnknown.
+    `snapshot:` and a snapshot's name means its record. The caller owns the home alone. Nothing is changed.
+
+    Raises NotFound, AmbiguousAddress, BadAddress, ReachUnknown.
     """
     made = Plan(text=None if text is None else text.encode("utf-8", "surrogateescape"))
     if made.text:
         made.traces.secret = (made.text,)
         made.addresses |= holding(home, made.text)
+        if burial.interrupted_by_text(home):  # contents that are gone say nothing, but their words may stand elsewhere
+            made.addresses |= {one for one in burial.interrupted(home) if home.store.size(one) is None}
     for name in names:
-        made.addresses |= _named(home, name)
+        if name.startswith(SNAPSHOT):
+            made.snapshots.append(find(home, name.removeprefix(SNAPSHOT), None))
+        else:
+            made.addresses |= _named(home, name)
+    if made.snapshots and not made.addresses:
+        made.targets = sorted({record.seq for record in made.snapshots})
+        return made
     if not made.addresses:
         raise NotFound("Nothing that is stored holds these words.")
     _documents(home, made)
@@ -103,13 +119,23 @@ def _named(home: Home, name: str) -> set[str]:
         if memories:
             return _history(home, memories.pop())
     found = set(home.documents.addresses(PREFIX + digits, None))
-    if whole and (home.store.size(PREFIX + digits) is not None or PREFIX + digits in burial.forgotten(home)):
+    if whole and not found and _is_there(home, PREFIX + digits):
         found.add(PREFIX + digits)
     if len(found) > 1:
         raise AmbiguousAddress(f"{digits} is the start of several addresses.")
     if not found:
         raise NotFound(f"Nothing stored has the id or address {name[:100]!r}.")
     return found
+
+
+def _is_there(home: Home, address: str) -> bool:
+    """Whether a content is stored, was erased before, or is at least named by a snapshot. Raises ReachUnknown."""
+    if home.store.size(address) is not None or address in burial.forgotten(home):
+        return True
+    ledger, reach = Ledger(), Reach(home.store)
+    reach.look(ledger.take)
+    reach.follow((), ledger.decide(home.config.retention, home.clock(), expire=False).trees)
+    return bytes.fromhex(address.removeprefix(PREFIX)) in reach.live.contents
 
 
 def _history(home: Home, document: str) -> set[str]:
@@ -129,7 +155,8 @@ def _documents(home: Home, made: Plan) -> None:
                 more = _history(home, row.document_id) - made.addresses
                 made.addresses |= more
                 waiting |= more
-    made.targets = sorted(event.seq for document in made.rows for event in home.documents.history(document))
+    told = {event.seq for document in made.rows for event in home.documents.history(document)}
+    made.targets = sorted(told | {record.seq for record in made.snapshots})
 
 
 def _events(home: Home, made: Plan) -> None:
@@ -154,14 +181,17 @@ def _traces(home: Home, made: Plan) -> None:
         with suppress(NotFound):  # gone already: an earlier run came that far
             # documents were held whole when they were taken in; a file of a snapshot alone may be of any size
             data = home.store.read(address) if events else home.store.read_range(address, 0, WINDOW)
-            traces.add_text(data)
+            if not made.text:  # where the person says the words, nothing vaguer is looked for
+                traces.add_text(data)
             for event in events:
-                _trace(traces, event, analyse(event, data))
+                _trace(traces, event, analyse(event, data), by_text=bool(made.text))
 
 
-def _trace(traces: Traces, event: DocumentEvent, told: Analysed) -> None:
+def _trace(traces: Traces, event: DocumentEvent, told: Analysed, *, by_text: bool) -> None:
     traces.texts.update(one.text_sha256 for one in told.passages)
-    names = [told.title] if event.source != VAULT_SOURCE else [told.title, shown_path(event.path)]
+    names = [] if by_text else [told.title]
+    if event.source == VAULT_SOURCE:
+        names.append(shown_path(event.path))
     traces.words.update(name for name in names if len(name) >= erase.SHORTEST)
     if told.memory is not None:
         traces.words.add(told.memory.id)
@@ -175,9 +205,9 @@ def _packs(home: Home, made: Plan) -> None:
     ledger.hide(made.raw(), made.targets)
     decision = ledger.decide(home.config.retention, home.clock(), expire=False)
     missing = reach.follow(decision.contents, decision.trees, forgotten=decision.forgotten | made.raw())
-    found = tally(reach, missing, decision.buried, decision.idle, lambda: False)
-    if found.missing:
-        raise unresolved(found.missing)
+    idle = set() if home.store.in_force()[1] else decision.idle
+    # what was lost before stays needed: it holds up no erasure, and keeps its own records
+    found = tally(reach, missing, decision.buried, idle, lambda: False)
     due = {kind + one for one in made.raw() for kind in (CHUNK, WHOLE, MANIFEST)}
     for one in made.raw():
         due |= reach.named_by(MANIFEST + one)
@@ -214,8 +244,7 @@ def _closed(reach: Reach, due: set[bytes], dead: set[bytes]) -> set[bytes]:
 
 def shown(home: Home, made: Plan) -> dict[str, Any]:
     """The plan for a person to read."""
-    assert made.reach is not None and made.sweep is not None
-    raw = made.raw()
+    raw, reach = made.raw(), made.reach
     return {
         "contents": [{"address": one, "size": home.store.size(one)} for one in sorted(made.addresses)],
         "memories": [
@@ -225,9 +254,10 @@ def shown(home: Home, made: Plan) -> dict[str, Any]:
         "documents": sorted(map(source, made.current.values())),
         "former": sorted(map(source, made.former.values())),
         "passages": len(made.traces.texts),
-        "snapshots": _snapshots(home, made.reach, raw),
-        "sharing": _sharing(home, made.reach, made.addresses),
-        "packs": len(made.sweep.chosen),
+        "snapshots": [] if reach is None else _snapshots(home, reach, raw),
+        "buried": [f"{one.seq} {one.label} ({one.created})" for one in made.snapshots],
+        "sharing": [] if reach is None else _sharing(home, reach, made.addresses),
+        "packs": 0 if made.sweep is None else len(made.sweep.chosen),
         "quarantine": [path.name for path in erase.quarantined(home, made.traces)],
         "git": git_history(home, [row.path for row in made.rows.values()]),
     }
@@ -288,12 +318,12 @@ def git_history(home: Home, paths: Iterable[bytes]) -> dict[str, Any]:
     found: dict[str, int] = {}
     for path in paths:
         if home.vault.head() is not None:
-            commits = home.vault.git.run(["log", "--all", "--format=%H", "--", path]).out.split()
+            commits = home.vault.git.run(["log", "--all", "--format=%H", "--", literal(path)]).out.split()
             found[shown_path(path)] = len(commits)
     if not any(found.values()):
         return {"commits": {}, "purge": []}
-    vault = home.vault.path
-    chosen = " ".join(f"--path '{path}'" for path, commits in found.items() if commits)
+    vault = shlex.quote(str(home.vault.path))
+    chosen = " ".join(f"--path {shlex.quote(path)}" for path, commits in found.items() if commits)
     return {
         "commits": found,
         "purge": [

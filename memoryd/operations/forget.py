@@ -7,7 +7,6 @@ written again without it. Each step may be interrupted; the same call goes on th
 from __future__ import annotations
 
 import errno
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,8 @@ from memoryd.operations import burial, collect, erase
 from memoryd.operations.erasure import Plan, git_history, holding
 from memoryd.operations.home import Home, timestamp
 from memoryd.operations.ingest import bury
-from memoryd.operations.recover import FORGET_NOTICE, open_generation
+from memoryd.operations.kept import shown
+from memoryd.operations.recover import open_generation, tell_interrupted
 from memoryd.records import DocumentEvent, TombstoneRecord
 
 Progress = Callable[[int, int, str], None]
@@ -31,7 +31,7 @@ def run(
     Raises VaultError kinds (nothing was erased yet), StoreError and HomeError kinds: the same call goes on then.
     """
     try:
-        return _run(home, made, reason, progress)
+        return _run(home, made, reason, progress) if made.addresses else _snapshots_only(home, made, reason)
     except OSError as error:
         kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else HomeError
         told = f"The erasure was cut off: {error.strerror or error}."
@@ -43,7 +43,9 @@ def _run(home: Home, made: Plan, reason: str, progress: Progress) -> dict[str, A
     git = git_history(home, [row.path for row in made.rows.values()])
     mark = home.root / burial.MARKER
     home.store.release_reserve()  # on a full disk the first steps need a little room, the next ones give some back
-    home.files.replace(mark, json.dumps({"addresses": sorted(made.addresses)}).encode(), owner=erase.OWNER)
+    before, needs_text = set(burial.interrupted(home)), burial.interrupted_by_text(home)
+    by_text = needs_text or bool(made.text)
+    home.files.replace(mark, burial.marker(made.addresses | before, by_text), owner=erase.OWNER)
     progress(1, 6, "vault")
     commit = _leave_vault(home, made)
     progress(2, 6, "tombstones")
@@ -59,11 +61,24 @@ def _run(home: Home, made: Plan, reason: str, progress: Progress) -> dict[str, A
     home.store.damaged.difference_update(made.addresses)
     open_generation(home)
     remaining = _remaining(home, made)
-    home.files.unlink(mark, owner=erase.OWNER)
-    home.notices.pop(FORGET_NOTICE, None)
+    unfinished = before if needs_text and not made.text else before - made.addresses
+    if unfinished or remaining:
+        home.files.replace(mark, burial.marker(unfinished or made.addresses, by_text), owner=erase.OWNER)
+    else:
+        home.files.unlink(mark, owner=erase.OWNER)
+    tell_interrupted(home)
     progress(6, 6, "done")
-    contents = sorted(made.addresses)
-    return {"forgotten": contents, "commit": commit, **done, "remains": remaining, "git": git}
+    snapshots = [shown(record) for record in made.snapshots]
+    told = {"forgotten": sorted(made.addresses), "snapshots": snapshots, "commit": commit}
+    return {**told, **done, "remains": remaining, "git": git}
+
+
+def _snapshots_only(home: Home, made: Plan, reason: str) -> dict[str, Any]:
+    """Records of snapshots alone: nothing of theirs lies elsewhere, and a collection takes what only they need."""
+    _bury(home, made, reason)
+    told = {"forgotten": [], "snapshots": [shown(record) for record in made.snapshots], "commit": None}
+    empty = {"set_aside": [], "logs": {}, "rows": {}, "packs": 0, "remains": []}
+    return {**told, **empty, "git": git_history(home, [])}
 
 
 def _leave_vault(home: Home, made: Plan) -> str | None:
@@ -114,6 +129,9 @@ def _rewrite(home: Home, made: Plan) -> int:
 def _remaining(home: Home, made: Plan) -> list[str]:
     """Where the words, or bytes only they had, still stand; nothing else than git's history is expected."""
     left = [PREFIX + one.hex() for one in sorted(made.raw()) if home.store.size(PREFIX + one.hex()) is not None]
+    with home.store_lane:
+        home.store.sweep_replaced()
+        left += [f"replaced pack {one.hex()}" for one in sorted(home.store.in_force()[1])]
     left += [one.hex() for one, places in home.store.chunk_places(sorted(made.traces.chunks)).items() if places]
     if made.text:
         left += sorted(holding(home, made.text))

@@ -18,6 +18,7 @@ from memoryd.operations.shadow import sweep
 
 Done = TypeVar("Done")
 FORGET_NOTICE = "forget"
+NAMED_MOST = 20
 
 
 def recover(home: Home) -> dict[str, Any]:
@@ -32,14 +33,18 @@ def recover(home: Home) -> dict[str, Any]:
     intents = settle_intents(home)
     vault = _room_permitting(home, lambda: reconcile_vault(home))
     open_generation(home)
-    _tell_interrupted(home)
+    tell_interrupted(home)
     home.opening.hold()
     return {"replayed": replayed, "intents": intents, "vault": vault}
 
 
-def _tell_interrupted(home: Home) -> None:
+def tell_interrupted(home: Home) -> None:
+    """Let everybody know of an erasure that is to be gone on with, as long as there is one."""
+    home.notices.pop(FORGET_NOTICE, None)
     if left := burial.interrupted(home):
-        step = f"Run `memoryd forget {' '.join(left[:20])}` again."
+        step = f"Run `memoryd forget {' '.join(left[:NAMED_MOST])}` again."
+        if burial.interrupted_by_text(home):
+            step = f"{step[:-1]}, with --text again and the same words."
         home.notices[FORGET_NOTICE] = f"An erasure of {len(left)} contents did not come to its end. {step}"
 
 

@@ -19,6 +19,10 @@ from memoryd.store.manifest import parse_manifest
 from memoryd.store.merkle import DIRECTORY, parse_node
 
 NAMED_MOST = 50
+NO_TREE = (
+    "Run `memoryd repair`, or take a snapshot of the same directory again. Where the node exists nowhere any more, a "
+    "person gives up the snapshots that `memoryd check` names: `memoryd forget snapshot:<number>`."
+)
 TakeRecord = Callable[[int, int, dict[str, object]], None]
 """Learns (kind, seq, data) of every record."""
 Stop = Callable[[], bool]
@@ -155,7 +159,7 @@ class Reach:
             places = self._nodes.get(address)
             if not places:
                 if strict:
-                    raise _unknown(f"The tree node {PREFIX}{address.hex()} is not stored.")
+                    raise _unknown(f"The tree node {PREFIX}{address.hex()} is not stored.", NO_TREE)
                 continue
             live.nodes.add(address)
             found, below = self.node(address, places[0])
@@ -168,7 +172,7 @@ class Reach:
         try:
             node = parse_node(self._store.item(*where, address))
         except StoreError as error:
-            raise _unknown(f"The tree node {PREFIX}{address.hex()} cannot be read: {error.message}") from error
+            raise _unknown(f"The tree node {PREFIX}{address.hex()} cannot be read: {error.message}", NO_TREE) from error
         below = [branch.address for branch in node.branches]
         below += [entry.address for entry in node.entries if entry.kind == DIRECTORY]
         return {entry.address for entry in node.entries if entry.kind != DIRECTORY}, below
@@ -196,8 +200,13 @@ def unresolved(missing: Collection[bytes]) -> ReachUnknown:
     """The error for contents in force that no pack holds."""
     named = sorted(PREFIX + one.hex() for one in missing)[:NAMED_MOST]
     message = f"{len(missing)} contents in force are not stored whole, first {named[0]}; nothing was removed."
-    return ReachUnknown(message, contents=len(missing), named=named)
+    step = (
+        "Run `memoryd repair`, or add them again. What exists nowhere any more a person takes out of the count: "
+        f"`memoryd forget {' '.join(named[:3])}`{' (and the others named here)' if len(named) > 3 else ''}."
+    )
+    return ReachUnknown(message, next_step=step, contents=len(missing), named=named)
 
 
-def _unknown(reason: str) -> ReachUnknown:
-    return ReachUnknown(f"{reason} What is still needed cannot be told, so nothing was removed.")
+def _unknown(reason: str, step: str | None = None) -> ReachUnknown:
+    message = f"{reason} What is still needed cannot be told, so nothing was removed."
+    return ReachUnknown(message, next_step=step)

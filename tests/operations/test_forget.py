@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -12,18 +13,19 @@ from pathlib import Path
 import pytest
 
 from memoryd.digest import address_of
-from memoryd.errors import AmbiguousAddress, ContentForgotten, MemorydError, NotFound
+from memoryd.errors import AmbiguousAddress, ContentForgotten, MemorydError, NotFound, ReachUnknown
+from memoryd.files import Files
 from memoryd.operations import gateway, reading, reconcile, snapshots, treewalk
 from memoryd.operations.burial import interrupted
 from memoryd.operations.check import check
 from memoryd.operations.collect import gc
-from memoryd.operations.erasure import plan, shown
+from memoryd.operations.erasure import git_history, plan, shown
 from memoryd.operations.forget import run
 from memoryd.operations.home import Caller, Home
-from memoryd.operations.ingest import Seen, bury, store_documents
+from memoryd.operations.ingest import Seen, bury, commit_snapshot, store_documents
 from memoryd.operations.rebuild import rebuild, refresh_catalog
 from memoryd.operations.scan import scan_corpora
-from memoryd.records import SnapshotRecord, TombstoneRecord
+from memoryd.records import DocumentEvent, SnapshotRecord, TombstoneRecord
 from memoryd.store import pack as packs
 from memoryd.store.merkle import FILE, TreeEntry, build
 from tests.operations.conftest import configure, fill_up, git, opened, settle
@@ -98,7 +100,7 @@ def test_a_memory_is_gone_from_everywhere_and_no_rebuild_brings_it_back(root):
         (root / "catalog.db.damaged-1").write_text(SECRET)
         assert words_in(root, SECRET)
         embedded = home.cache.count(home.host.identity.fingerprint)
-        index = (root / "indexes" / "gen-1").stat().st_ino
+        (root / "indexes" / "gen-1" / "of before").touch()
         preview = shown(home, plan(home, [told["id"][:12]]))
         assert [one["title"] for one in preview["memories"]] == [f"Printer {SECRET}"]
         assert preview["packs"] >= 1 and preview["passages"] >= 1
@@ -109,7 +111,7 @@ def test_a_memory_is_gone_from_everywhere_and_no_rebuild_brings_it_back(root):
         assert done["git"]["commits"] and any("filter-repo" in one for one in done["git"]["purge"])
         assert words_in(root, SECRET) == []
         assert home.cache.count(home.host.identity.fingerprint) == embedded - 1
-        assert index not in [path.stat().st_ino for path in (root / "indexes").iterdir()]
+        assert list((root / "indexes").rglob("of before")) == []
         settle(home)
         assert words_in(root, SECRET) == []
         answer = reading.search(home, HERE, query="printer password queue", mode="keyword")
@@ -347,7 +349,210 @@ def test_what_is_named_must_be_there_and_plain(root):
         assert plan(home, [address_of(b"one").upper().replace("SHA256", "sha256")]).addresses == {address_of(b"one")}
 
 
+# -- traces
+
+
+def test_what_has_nothing_to_do_with_it_stays(root):
+    """A short line of an erased content is no reason to take a log line, a job or an answer away."""
+    with opened(root) as home:
+        address = put(home, "a.md", f"# Access\n\nreturn None\n\nThe password is {SECRET}.\n".encode())
+        home.state.answers.remember("t", {"text": "return None"}, 1.0)
+        job = home.jobs.create("corpus-scan", {"note": "return None"})
+        home.jobs.finish(job, "done", {})
+        path = log(root, "it said: return None", f"The password is {SECRET}.", "Access")
+        done = forget(home, address)
+        assert (done["logs"], done["rows"]["jobs"]) == ({"log/memoryd.log": 1}, 0)
+        assert path.read_text().splitlines()[::2] == ["it said: return None", "Access"]
+        assert home.state.answers.recall("t") == {"text": "return None"}
+
+
+def test_with_the_words_themselves_nothing_vaguer_is_looked_for(root):
+    with opened(root) as home:
+        put(home, "a.md", f"# A title that many logs hold\n\nThe password is {SECRET}.\n".encode())
+        path = log(root, "about A title that many logs hold", f"x{SECRET}x", "The password is told to nobody.")
+        assert forget(home, text=SECRET)["logs"] == {"log/memoryd.log": 1}
+        assert path.read_text().splitlines()[::2] == [
+            "about A title that many logs hold",
+            "The password is told to nobody.",
+        ]
+
+
+# -- git
+
+
+def test_the_printed_command_names_the_very_file(root):
+    """Whatever its name holds: a shell and git both take it as it is."""
+    with opened(root) as home:
+        told = add(home, f"It is {SECRET}.")
+        settle(home)
+        plain, odd = home.vault.path / told["path"], "it's *.md"
+        (home.vault.path / odd).write_text("an odd name\n")
+        git("add", "-A", cwd=home.vault.path)
+        git("commit", "-qm", "x", cwd=home.vault.path)
+        assert plain.exists()
+        found = git_history(home, [odd.encode(), b"*.md"])
+        assert found["commits"] == {odd: 1, "*.md": 0}
+        words = shlex.split(found["purge"][0])
+        assert words[:3] == ["git", "-C", str(home.vault.path)] and words[-2:] == ["--path", odd]
+
+
+# -- losses of before
+
+
+def lose(home: Home, address: str) -> None:
+    """A content in force that no pack holds."""
+    event = DocumentEvent("docs", f"lost {address[-4:]}".encode(), "global", "document", "seen", address, 12)
+    with home.store_lane:
+        group = home.store.group()
+        group.record("document", event.to_json())
+        group.commit()
+    refresh_catalog(home, lambda: False)
+
+
+def test_a_loss_holds_up_no_erasure_and_a_person_ends_it(root):
+    lost = address_of(b"never stored")
+    with opened(root) as home:
+        kept = put(home, "kept", b"kept " * 50)
+        address = put(home, "a", f"{SECRET} ".encode() * 50)
+        lose(home, lost)
+        with pytest.raises(ReachUnknown) as caught:
+            gc(home)
+        assert f"memoryd forget {lost}" in caught.value.next_step
+        assert forget(home, address)["remains"] == []
+        assert words_in(root, SECRET) == []
+        with pytest.raises(ReachUnknown):
+            gc(home)
+        assert forget(home, lost)["remains"] == []
+        assert gc(home)["ok"] and home.store.read(kept) == b"kept " * 50
+        clean(home)
+
+
+def tree_of(home: Home, label: str, name: bytes, address: str, *, nodes_too: bool) -> SnapshotRecord:
+    tree, nodes = build([TreeEntry(name, FILE, False, 9, bytes.fromhex(address[7:]))])
+    with home.store_lane:
+        group = home.store.group()
+        if nodes_too:
+            group.nodes(nodes)
+        record = SnapshotRecord(label, "x", "global", tree.hex(), "2026-01-01T00:00:00Z")
+        return commit_snapshot(home, group, record)
+
+
+def test_a_content_that_only_a_snapshot_names_can_be_given_up(root):
+    lost = address_of(b"never stored")
+    with opened(root) as home:
+        tree_of(home, "s", b"a", lost, nodes_too=True)
+        with pytest.raises(ReachUnknown):
+            gc(home)
+        forget(home, lost)
+        assert gc(home)["ok"]
+        with pytest.raises(NotFound):
+            plan(home, [address_of(b"nor named")])
+
+
+@pytest.mark.parametrize("name", ["snapshot:{seq}", "snapshot:s@2"])
+def test_a_snapshot_whose_tree_is_lost_can_be_given_up(root, name):
+    with opened(root) as home:
+        kept = put(home, "kept", b"kept " * 50)
+        tree_of(home, "s", b"a", kept, nodes_too=True)
+        torn = tree_of(home, "s", b"b", kept, nodes_too=False)
+        address = put(home, "a", f"{SECRET} ".encode() * 50)
+        for refused in (lambda: gc(home), lambda: forget(home, address)):
+            with pytest.raises(ReachUnknown) as caught:
+                refused()
+            assert "memoryd forget snapshot:" in caught.value.next_step
+        made = plan(home, [name.format(seq=torn.seq)])
+        assert shown(home, made)["buried"] == [f"{torn.seq} s (2026-01-01T00:00:00Z)"]
+        done = run(home, made)
+        assert [one["seq"] for one in done["snapshots"]] == [torn.seq] and done["remains"] == []
+        assert [one.label for one in home.snapshots.all(None)] == ["s"]
+        assert forget(home, address)["remains"] == [] and words_in(root, SECRET) == []
+        assert gc(home)["ok"]
+        refresh_catalog(home, lambda: False)
+        assert home.snapshots.numbered(torn.seq, None) is None
+
+
+def test_a_snapshot_goes_along_with_a_content(root):
+    with opened(root) as home:
+        address = put(home, "a", f"{SECRET} ".encode() * 50)
+        torn = tree_of(home, "s", b"b", address, nodes_too=False)
+        done = forget(home, address, f"snapshot:{torn.seq}")
+        assert done["remains"] == [] and home.snapshots.all(None) == []
+        assert words_in(root, SECRET) == []
+
+
 # -- failures
+
+
+def stubborn(armed: list[bool]) -> Files:
+    """A disk on which replaced packs cannot be removed while it is armed."""
+
+    def fault(point: str) -> None:
+        if armed[0] and point == "replaced.unlink":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), point)
+
+    return Files(fault)
+
+
+def test_a_replaced_pack_that_cannot_be_removed_is_told(root):
+    armed = [False]
+    with opened(root, files=stubborn(armed)) as home:
+        address = put(home, "a", f"{SECRET} ".encode() * 50)
+        armed[0] = True
+        done = forget(home, address)
+        assert [one.startswith("replaced pack ") for one in done["remains"]] == [True]
+        assert words_in(root, SECRET) and "forget" in home.notices
+        armed[0] = False
+        assert forget(home, *interrupted(home))["remains"] == []
+        assert words_in(root, SECRET) == [] and "forget" not in home.notices
+
+
+def test_a_tombstone_stays_while_a_replaced_pack_still_holds_its_record(root):
+    armed = [False]
+    with opened(root, files=stubborn(armed)) as home:
+        put(home, "a", b"one " * 50)
+        put(home, "a", b"two " * 50)
+        row = home.documents.by_path("docs", b"a")
+        first = home.documents.history(row.document_id)[0].seq
+        data = f"{SECRET} ".encode() * 50
+        event = DocumentEvent("docs", b"b", "global", "document", "seen", address_of(data), len(data))
+        with home.store_lane:
+            group = home.store.group()
+            group.add(data)
+            group.record("tombstone", TombstoneRecord(None, first, "expired").to_json())
+            group.record("document", event.to_json())
+            group.commit()
+        refresh_catalog(home, lambda: False)
+        put(home, "c", b"three " * 50)
+        armed[0] = True
+        gc(home, now=True)
+        forget(home, address_of(data))
+        assert home.store.in_force()[1]
+        stones = [record.data.get("target") for record in home.store.records() if record.kind == "tombstone"]
+        assert first in stones
+
+
+def test_an_erasure_by_words_is_ended_only_with_the_words(root):
+    cut = [False]
+
+    def fault(point: str) -> None:
+        if cut[0] and point == "index.commit":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), point)
+
+    with opened(root, files=Files(fault)) as home:
+        address = put(home, "a", f"{SECRET}\n".encode())
+        cut[0] = True
+        with pytest.raises(MemorydError):
+            forget(home, text=SECRET)
+    path = log(root, f"it said {SECRET[:-1]}", SECRET)
+    with opened(root) as home:
+        assert interrupted(home) == [address] and "--text again" in home.notices["forget"]
+        forget(home, address)
+        assert interrupted(home) == [address] and "--text again" in home.notices["forget"]
+    with opened(root) as home:
+        path.write_text(f"one\n{SECRET}\n")
+        assert forget(home, text=SECRET)["logs"] == {"log/memoryd.log": 1}
+        assert interrupted(home) == [] and "forget" not in home.notices
+        assert words_in(root, SECRET) == []
 
 
 def story(root: Path) -> tuple[str, list[str]]:
