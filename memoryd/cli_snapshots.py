@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from memoryd.records import encode_path
-from memoryd.shell import Context, directory, emit, json_option, owned, run_job, scope_option
+from memoryd.shell import Context, directory, emit, json_option, owned, person, run_job, scope_option
 
 SHOWN_MOST = 20
 """So many left out or unsteady names are shown to people."""
@@ -235,6 +235,11 @@ def _show_restored(data: Mapping[str, Any]) -> None:
 @click.option("--name", help="The artifact's name, such as `build/log.txt`; default: the file's.")
 @click.option("--tag", "tags", multiple=True, help="May be given several times.")
 @click.option("--label", help="For a directory: the snapshot's label.")
+@click.option(
+    "--allow-forgotten",
+    is_flag=True,
+    help="Store a content that was erased with `memoryd forget`; asks at the terminal and stops the daemon.",
+)
 @scope_option
 @json_option
 @click.pass_obj
@@ -244,6 +249,7 @@ def add(
     name: str | None,
     tags: tuple[str, ...],
     label: str | None,
+    allow_forgotten: bool,
     scope: str | None,
     as_json: bool,
 ) -> None:
@@ -252,8 +258,8 @@ def add(
     Text is found by search from then on; the same bytes under the same name are one entry.
     """
     if str(what) != "-" and what.is_dir():
-        if name is not None or tags:
-            raise click.UsageError("A directory takes --label, not --name or --tag.")
+        if name is not None or tags or allow_forgotten:
+            raise click.UsageError("A directory takes --label, not --name, --tag or --allow-forgotten.")
         data = _taken(context, what, label, scope, as_json)
         emit(data, as_json, lambda: _show_taken(data))
         return
@@ -261,16 +267,30 @@ def add(
         raise click.UsageError("A file takes --name, not --label.")
     if str(what) == "-" and not name:
         raise click.UsageError("Standard input has no name: give --name.")
-    data = _added(context, what, name, tags, scope, as_json)
+    if str(what) == "-" and allow_forgotten:
+        raise click.UsageError("A person has to answer on standard input: give a file with --allow-forgotten.")
+    given: dict[str, Any] = {"name": name, "tags": list(tags) or None, "scope": scope}
+    data = (_let_in if allow_forgotten else _added)(context, what, given, as_json)
     emit(data, as_json, lambda: _show_added(data))
 
 
-def _added(
-    context: Context, what: Path, name: str | None, tags: tuple[str, ...], scope: str | None, as_json: bool
-) -> dict[str, Any]:
+def _let_in(context: Context, what: Path, given: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
+    """Add a file whatever was erased before; in this process alone, so that no session can ask a daemon for it."""
+    person(f"{what} is stored, found and kept again, even if a person had it erased.", "allow")
+
+    def inside(home: Any, _progress: Any) -> dict[str, Any]:
+        from memoryd.operations.artifacts import add_file
+        from memoryd.operations.home import Caller
+
+        return add_file(home, Caller(directory()), path=_absolute(what), allow_forgotten=True, **given)
+
+    context.stop()
+    return owned(context, inside, as_json)
+
+
+def _added(context: Context, what: Path, given: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
     from memoryd.operations.artifacts import add_file
 
-    given: dict[str, Any] = {"name": name, "tags": list(tags) or None, "scope": scope}
     if str(what) != "-":
         return _asked(context, "artifact_keep", add_file, {"path": _absolute(what), **given}, as_json)
     with tempfile.NamedTemporaryFile(prefix="memoryd-") as spool:

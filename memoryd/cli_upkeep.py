@@ -32,10 +32,9 @@ def gc(context: Context, dry_run: bool, now: bool, as_json: bool) -> None:
 
     if now and not dry_run:
         person("What nothing in force needs is removed at once, without the grace period.", "collect")
-    if now:
         context.stop()
-    alive = not now and context.client.alive()
-    data = run_job(context, "gc", {"dry_run": dry_run}, as_json) if alive else owned(context, here, as_json)
+    given = {"dry_run": dry_run, "now": now and dry_run}
+    data = run_job(context, "gc", given, as_json) if context.client.alive() else owned(context, here, as_json)
     emit(data, as_json, lambda: _show_gc(data))
     raise SystemExit(0 if data.get("ok", False) else 1)
 
@@ -66,6 +65,8 @@ def _show_gc(data: Mapping[str, Any]) -> None:
 def forget(context: Context, what: tuple[str, ...], ask_text: bool, reason: str, as_json: bool) -> None:
     """Erase contents for good: WHAT is `sha256:...`, a memory's id or `label/path`.
 
+    `snapshot:NUMBER` (or `snapshot:LABEL@N`) gives up the record of a snapshot; no file's bytes are looked for then.
+
     Shows what holds them, asks at the terminal, stops the daemon, and removes them from packs, vault, indexes, caches
     and logs. A memory goes with all its states. Only git's history still holds its file; the answer says how to purge
     that.
@@ -82,7 +83,7 @@ def forget(context: Context, what: tuple[str, ...], ask_text: bool, reason: str,
 
         made = plan(home, what, text)
         _show_plan(shown(home, made))
-        person("This cannot be undone.", f"forget {len(made.addresses)}")
+        person("This cannot be undone.", f"forget {len(made.addresses) + len(made.snapshots)}")
         return run(home, made, reason=reason, progress=progress)
 
     context.stop()
@@ -104,6 +105,8 @@ def _show_plan(plan: Mapping[str, Any]) -> None:
     for name, title in (("documents", "document"), ("former", "in the history of"), ("snapshots", "named by snapshot")):
         for one in plan[name]:
             say(f"{title}: {one}")
+    for one in plan["buried"]:
+        say(f"snapshot given up: {one}")
     for one in plan["sharing"]:
         say(f"keeps a piece of it, because it holds the same bytes: {one} (forget it too, if it says the secret)")
     for one in plan["quarantine"]:
@@ -116,6 +119,8 @@ def _show_forgotten(data: Mapping[str, Any]) -> None:
     click.echo(
         f"Forgotten: {len(data['forgotten'])} contents. {data['packs']} packs written again; rows removed: {rows}."
     )
+    for one in data["snapshots"]:
+        click.echo(f"given up: snapshot {one['seq']} {one['label']}; what only it needs goes with the next collections")
     for name, lines in data["logs"].items():
         click.echo(f"{lines} lines replaced in {name}")
     for name in data["set_aside"]:

@@ -137,7 +137,7 @@ class HeldElsewhere(InvalidInput):
 
 class ContentForgotten(InvalidInput):
     code = "content-forgotten"
-    default_next_step = "Leave it out. If it is to be stored again, a person says so with `--allow-forgotten`."
+    default_next_step = "Leave it out. If it is to be stored again, a person runs `memoryd add FILE --allow-forgotten`."
 
 
 class OutsideProject(InvalidInput):

@@ -146,7 +146,9 @@ class MemoryToolbox(Toolbox):
             return check.check(home, **wanted, progress=progress, stop=stop)
 
         def gc_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
-            return collect.gc(home, dry_run=bool(args.get("dry_run")), progress=progress, stop=stop)
+            only_count = bool(args.get("dry_run"))
+            now = only_count and bool(args.get("now"))  # without grace a person alone collects; counting is harmless
+            return collect.gc(home, dry_run=only_count, now=now, progress=progress, stop=stop)
 
         def repair_job(_args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
             return repair.repair(home, progress=progress, stop=stop)  # the plan: only a person at a terminal applies it

@@ -8,6 +8,9 @@ import pty
 import subprocess
 import threading
 
+import pytest
+
+from memoryd.client import ToldError
 from tests.cli.conftest import COMMAND, SECONDS, Done
 
 SECRET = "hunter2-correct-horse"
@@ -84,6 +87,51 @@ def test_gc_now_asks_a_person_and_ends_the_daemon(shell):
     assert answer["dropped"]["contents"] == 2
     assert shell.json("gc")["condemned"]["contents"] == 0
     assert shell.json("check", "--read-data")["clean"]
+
+
+def test_a_dry_run_without_grace_asks_nobody_and_stops_nothing(shell):
+    for number in range(3):
+        corpus(shell, f"state {number} " * 400)
+    shell.json("gc")
+    daemon = shell.json("status")["daemon"]["pid"]
+    counted = shell.json("gc", "--now", "--dry-run")
+    assert (counted["grace_hours"], counted["due"]["contents"], counted["dry_run"]) == (0, 2, True)
+    assert shell.json("status")["daemon"]["pid"] == daemon
+    shell.json("stop")
+    assert shell.json("gc", "--now", "--dry-run")["due"]["contents"] == 2
+
+
+def test_a_snapshot_is_given_up_by_a_person(shell):
+    corpus(shell, "a state " * 400)
+    number = shell.json("snapshots")["snapshots"][0]["seq"]
+    assert shell.error("forget", f"snapshot:{number}")["code"] == "person-needed"
+    done = typed(shell, "forget", f"snapshot:{number}", keys=[("to go on", "forget 1")])
+    assert done.code == 0 and f"snapshot given up: {number} docs" in done.err, done
+    assert shell.json("snapshots")["snapshots"] == []
+
+
+def test_only_a_person_lets_an_erased_content_in_again(shell):
+    note = shell.directory / "note.txt"
+    note.write_text(f"It is {SECRET}.\n")
+    address = shell.json("add", "note.txt", "--scope", "global")["address"]
+    assert typed(shell, "forget", address, keys=[("to go on", "forget 1")]).code == 0
+    assert shell.error("add", "note.txt", "--scope", "global")["code"] == "content-forgotten"
+    words = ("add", "note.txt", "--scope", "global", "--allow-forgotten")
+    assert shell.error(*words)["code"] == "person-needed"
+    assert typed(shell, *words, keys=[("to go on", "no")]).code == 1
+    assert shell.error("add", "note.txt", "--scope", "global")["code"] == "content-forgotten"
+    done = typed(shell, *words, keys=[("to go on", "allow")])
+    assert done.code == 0, done
+    assert shell.json("add", "note.txt", "--scope", "global")["outcome"] == "exists"
+    assert shell.run("add", ".", "--allow-forgotten").code == 2
+    from memoryd.client import DaemonClient
+    from memoryd.runtime import RuntimePaths
+
+    shell.json("status")
+    client = DaemonClient(RuntimePaths(str(shell.home)))
+    given = {"path": str(note), "scope": "global", "allow_forgotten": True}
+    with pytest.raises(ToldError):
+        client.tool("artifact_keep", given, str(shell.directory))
 
 
 def test_no_job_collects_without_grace_and_none_forgets(shell):
