@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
 EXTRAS_STAMP := $(VENV)/.installed-extras
-WORKERS ?= auto
+# most tests wait for a process, a lock or a disk: two workers a core
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
 .PHONY: install demo test test-crash check test-extras bench bench-store bench-trees clean
 
@@ -40,7 +41,8 @@ test: $(TEST_STAMP)  ## the tests that need no torch and no compiler
 	$(BIN)/python -m pytest -n $(WORKERS) tests
 
 test-crash: $(TEST_STAMP)  ## the crash tests to their end: every step, every state, every nth error; prints counts
-	CRASH_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) tests/crash $(ARGS)
+	CRASH_TESTS=long CRASH_STEP=1 MODEL_EXAMPLES=60 $(BIN)/python -m pytest -n $(WORKERS) tests/crash \
+		tests/operations/test_collect.py tests/operations/test_collect_model.py tests/operations/test_forget.py $(ARGS)
 
 test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C compiler and OpenSSL's headers
 	$(BIN)/python -m pytest -n $(WORKERS) -m extras tests

@@ -19,6 +19,7 @@
         ScopeRequired           scope-required
       ConfigError             config-error
         ConfigKeyUnknown        config-key-unknown
+        ExtraMissing            extra-missing
       HomeError               home-error
         HomeBusy                home-busy
         HomeOpening             home-opening

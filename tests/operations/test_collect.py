@@ -29,7 +29,7 @@ from tests.operations.conftest import configure, fill_up, settle
 
 NONE = {"history_revisions": 0, "history_days": 0, "snapshots": 1, "snapshot_days": 0, "grace_hours": 10}
 START = 1_800_000_000.0
-STEP = int(os.environ.get("CRASH_STEP", "5"))
+STEP = int(os.environ.get("CRASH_STEP", "20"))
 """Every so many steps are tried; CRASH_STEP=1 tries each one."""
 
 

@@ -31,7 +31,7 @@ from memoryd.store.merkle import FILE, TreeEntry, build
 from tests.operations.conftest import configure, fill_up, git, opened, settle
 
 HERE = Caller()
-STEP = int(os.environ.get("CRASH_STEP", "9"))
+STEP = int(os.environ.get("CRASH_STEP", "45"))
 """Every so many steps are tried; CRASH_STEP=1 tries each one."""
 SECRET = "hunter2-correct-horse-battery"
 

@@ -249,7 +249,7 @@ def test_one_damaged_record_frame_and_no_catalog_block_no_start(root, nobody):
         assert home.store.last_seq() == applied(home) == 3, "no number is given out again"
         found = check(home, read_data=True)["findings"]
         assert {one["code"] for one in found} == {"frame-damaged"}
-        assert all("Scan the corpora" in one["remedy"] for one in found)
+        assert all("memoryd repair" in one["remedy"] for one in found)
         assert rebuild(home)["documents"] == 1
     with opened(root) as home:
         assert home.memories.get(added["id"]) is not None
