@@ -94,11 +94,15 @@ def test_work_that_keeps_the_interpreter_to_itself_cannot_hold_up_a_stop(stack: 
     proxy = stack.session()
     proxy.call_id("show", kind="hold", size=8)
     wait_for(lambda: stack.written() == ["hold begins"])
+    proxy.process.send_signal(
+        signal.SIGSTOP
+    )  # its call changes nothing: it would be sent again, to hold the next daemon
     pid = stack.holder()
     stack.http("POST", "/api/drain")
     began = time.monotonic()
     wait_for(lambda: ended(pid), 10)
     assert time.monotonic() - began < 5
+    proxy.process.kill()
     assert "Timeout" in stack.log() and "fixture_daemon.py" in stack.log()
 
 
