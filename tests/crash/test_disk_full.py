@@ -21,6 +21,7 @@ SIZE = "24m"
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
+    # A disk that is full for everybody is a mount of its own; the same law is tried by injected ENOSPC without one.
     if os.geteuid() != 0:
         pytest.skip("only root may mount a file system of a given size")
     place = tmp_path / "disk"
@@ -28,7 +29,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", place], check=False, capture_output=True, text=True
     )
-    if done.returncode:
+    if done.returncode:  # a container may forbid even root to mount
         pytest.skip(f"no mount here: {done.stderr.strip()}")
     try:
         yield place

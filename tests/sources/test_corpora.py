@@ -146,10 +146,11 @@ def test_case_28_every_way_to_write_a_root(root: Path, monkeypatch: pytest.Monke
     make(root, "a b.md")
     make(own_home, "notes/n.md")
     monkeypatch.chdir(root.parent)
-    for text in ("root", "./root/", f"root/../{root.name}", str(root) + "/", root.as_uri(), f"file://localhost{root}/"):
+    name = root.name
+    for text in (name, f"./{name}/", f"{name}/../{name}", f"{root}/", root.as_uri(), f"file://localhost{root}/"):
         assert resolve_root(text) == root
         assert paths(walk(text)) == ["a b.md"]
-    assert resolve_root("root", base=root.parent) == root
+    assert resolve_root(name, base=root.parent) == root
     assert paths(walk("~/notes/")) == ["n.md"]
     spaced = root.parent / "with space"
     spaced.mkdir()
