@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from memoryd.digest import raw_address
 from memoryd.errors import NotFound, PackDamaged, StoreError
 from memoryd.operations.home import Home
 from memoryd.records import DocumentEvent, SnapshotRecord
@@ -206,10 +207,10 @@ class _Order:
                 event = DocumentEvent.from_json(record.data, record.seq)
                 newest[event.source, event.path] = event.address
                 if event.address is not None:
-                    self._found.setdefault((event.path, _raw(event.address)), record.seq)
+                    self._found.setdefault((event.path, raw_address(event.address)), record.seq)
             elif record.kind == "snapshot":
                 self._walk(b"", bytes.fromhex(SnapshotRecord.from_json(record.data, record.seq).root), record.seq)
-        self.current = {_raw(address) for address in newest.values() if address is not None}
+        self.current = {raw_address(address) for address in newest.values() if address is not None}
         self.contents = _by_path_and_age(self._found)
         self.nodes = _by_path_and_age(self._nodes)
 
@@ -237,7 +238,3 @@ class _Order:
 def _by_path_and_age(found: dict[tuple[bytes, bytes], int]) -> list[bytes]:
     ordered = sorted((path, seq, address) for (path, address), seq in found.items())
     return list(dict.fromkeys(address for _path, _seq, address in ordered))
-
-
-def _raw(address: str) -> bytes:
-    return bytes.fromhex(address.removeprefix("sha256:"))

@@ -18,14 +18,12 @@ from memoryd.files import Files
 from memoryd.operations import collect
 from memoryd.operations.check import check
 from memoryd.operations.collect import HOUR, gc
-from memoryd.operations.home import Home, open_home
+from memoryd.operations.home import Home
 from memoryd.operations.ingest import Seen, bury, commit_snapshot, store_documents
-from memoryd.operations.owner import own_home
 from memoryd.operations.rebuild import refresh_catalog
-from memoryd.operations.recover import recover
 from memoryd.records import DocumentEvent, SnapshotRecord, TombstoneRecord
 from memoryd.store.merkle import FILE, TreeEntry, build
-from tests.operations.conftest import configure, fill_up, settle
+from tests.operations.conftest import configure, fill_up, opened, settle
 
 NONE = {"history_revisions": 0, "history_days": 0, "snapshots": 1, "snapshot_days": 0, "grace_hours": 10}
 START = 1_800_000_000.0
@@ -44,16 +42,8 @@ class Clock:
 
 @contextmanager
 def living(root: Path, clock: Callable[[], float], fault: Callable[[str], None] | None = None) -> Iterator[Home]:
-    lock = own_home(root, wait_seconds=10)
-    try:
-        home = open_home(root, environment={}, files=Files(fault) if fault else Files(), clock=clock)
-        try:
-            recover(home)
-            yield home
-        finally:
-            home.close()
-    finally:
-        lock.release()
+    with opened(root, files=Files(fault) if fault else None, clock=clock) as home:
+        yield home
 
 
 @pytest.fixture
