@@ -6,6 +6,7 @@
         BlankContent            blank-content
         ContentTooLarge         content-too-large
         BadCharacters           bad-characters
+        SecretFound             secret-found
         BadAddress              bad-address
         AmbiguousAddress        ambiguous-address
         TokenInvalid            token-invalid
@@ -36,6 +37,10 @@
       VaultError              vault-error
         VaultNotARepository     vault-not-a-repository
         VaultFileInvalid        vault-file-invalid
+        VaultBusy               vault-busy
+        VaultConflict           vault-conflict
+        RemoteFailed            remote-failed
+          PushRejected            push-rejected
         GitMissing              git-missing
         GitTooOld               git-too-old
         GitLocked               git-locked
@@ -114,6 +119,16 @@ class ContentTooLarge(InvalidInput):
 class BadCharacters(InvalidInput):
     code = "bad-characters"
     default_next_step = "Remove NUL characters and unpaired surrogates; nothing was written."
+
+
+class SecretFound(InvalidInput):
+    """`details.findings` holds kind and place of each, never the words."""
+
+    code = "secret-found"
+    default_next_step = (
+        "Nothing was written: leave it out and call again. If it is none, or is meant to be kept, a person gives the "
+        "command `memoryd remember`, `supersede` or `archive` with --allow-secret."
+    )
 
 
 class BadAddress(InvalidInput):
@@ -263,6 +278,28 @@ class VaultNotARepository(VaultError):
 class VaultFileInvalid(VaultError):
     code = "vault-file-invalid"
     default_next_step = "Correct the named line of the Markdown file by hand; memoryd never rewrites such a file."
+
+
+class VaultBusy(VaultError):
+    """A person has something under way in the vault that a commit would take along, undo or lose."""
+
+    code = "vault-busy"
+    default_next_step = "Finish or abort it in the vault, then call again; nothing was written."
+
+
+class VaultConflict(VaultError):
+    code = "vault-conflict"
+    default_next_step = "Merge it by hand in the vault, see docs/vault.md; until then both sides stay as they are."
+
+
+class RemoteFailed(VaultError):
+    code = "remote-failed"
+    default_next_step = "Check the remote's address, the network and your access, then run `memoryd vault sync` again."
+
+
+class PushRejected(RemoteFailed):
+    code = "push-rejected"
+    default_next_step = "Run `memoryd vault sync` again; what was merged meanwhile stays."
 
 
 class GitMissing(VaultError):

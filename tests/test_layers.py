@@ -65,8 +65,10 @@ ROOMS: dict[str, list[str]] = {
     "sources": [
         "frontmatter",
         "entry",
+        "markers",
         "process",
         "objects",
+        "halfway",
         "git",
         "locks",
         "folder",
@@ -78,12 +80,13 @@ ROOMS: dict[str, list[str]] = {
         "tree",
         "corpora",
     ],
-    "extract": ["text", "symbols", "blocks", "markdown", "passages"],
+    "extract": ["text", "symbols", "blocks", "markdown", "passages", "likeness", "tokens", "assignments", "secret"],
     "models": ["identity", "frames", "process", "waiting", "host", "embedded", "child"],
     "index": ["analysis", "lexical", "vector", "embeddings", "marks", "generations"],
     "search": ["fusion", "excerpt", "pipeline"],
     "operations": [
         "owner",
+        "calm",
         "home",
         "roots",
         "burial",
@@ -104,6 +107,7 @@ ROOMS: dict[str, list[str]] = {
         "writes",
         "callers",
         "inputs",
+        "guard",
         "kept",
         "snapshots",
         "changes",
@@ -197,7 +201,7 @@ FOREIGN: dict[str, set[str]] = {
     },
     "rich": {"memoryd/show.py"},
 }
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {"memoryd/errors.py": "the whole tree of errors, on one page"}
 """Files over 400 lines, each with its reason."""
 
 

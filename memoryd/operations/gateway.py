@@ -1,7 +1,7 @@
 """How is knowledge added, corrected and retired without ever being damaged?
 
-One pipeline: validate -> exact duplicate by id -> similar -> intent -> file -> one git commit of only its files ->
-acknowledge -> packs and index. Nothing is rewritten but a retired memory's frontmatter; nothing is deleted.
+One pipeline: validate -> no secret -> exact duplicate by id -> similar -> intent -> file -> one git commit of only its
+files -> acknowledge -> packs and index. Nothing is rewritten but a retired memory's frontmatter; nothing is deleted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from memoryd.errors import (
 )
 from memoryd.operations import answers, callers, plans
 from memoryd.operations.fresh import drain_fresh, take_files, try_drain
+from memoryd.operations.guard import refuse_secrets, shown
 from memoryd.operations.home import Caller, Home, timestamp
 from memoryd.operations.inputs import (
     REASON_LIMIT,
@@ -94,6 +95,7 @@ def add(
     tags: Sequence[str] | None = None,
     key: str | None = None,
     scope: str | None = None,
+    allow_secret: bool = False,
 ) -> dict[str, Any]:
     """Remember something new. The answer's `outcome` is `added`, `exists` or `retired`.
 
@@ -102,9 +104,11 @@ def add(
     content = checked_content(content, home.config.limits.memory_bytes)
     if type not in MEMORY_TYPES:
         raise InvalidInput(f"`type` must be one of {', '.join(MEMORY_TYPES)}.", parameter="type")
-    title = checked_line("title", title, TITLE_LIMIT) or derived_title(content)
+    title = checked_line("title", title, TITLE_LIMIT)
     names = checked_tags(tags)
     key = checked_line("key", key, SHORT_LIMIT)
+    refuse_secrets(allowed=allow_secret, content=content, title=title, tags=names, key=key)
+    title = title or derived_title(content)
     target = callers.writable(home, caller, scope)
     identity = memory_id(scope=target, type=type, key=key, content=content, supersedes=None)
     scopes = (*callers.readable(home, caller, None), target)
@@ -137,12 +141,15 @@ def add(
     return _added_answer(fields, written, similar)
 
 
-def supersede(home: Home, caller: Caller, *, id: str, content: str, confirm: str | None = None) -> dict[str, Any]:
+def supersede(
+    home: Home, caller: Caller, *, id: str, content: str, confirm: str | None = None, allow_secret: bool = False
+) -> dict[str, Any]:
     """Replace a memory by its next revision: a preview with a token first, then exactly that with the token.
 
     Raises NotFound for an id outside the caller's scopes, InvalidInput kinds, TokenInvalid, VaultError kinds.
     """
     content = checked_content(content, home.config.limits.memory_bytes)
+    refuse_secrets(allowed=allow_secret, content=content)
     if confirm is not None and (first := _first_answer(home, caller, confirm, ("supersede", id, content))) is not None:
         return first
     old = _in_hand(home, caller, id)
@@ -152,10 +159,12 @@ def supersede(home: Home, caller: Caller, *, id: str, content: str, confirm: str
     if confirm is not None:
         return _redeemed(home, caller, plan, confirm)
     _require_possible(home, caller, plan)
-    return _preview(home, plan, _diff(body_of(home, old), content))
+    return _preview(home, plan, _diff(shown(body_of(home, old)), shown(content)))
 
 
-def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | None = None) -> dict[str, Any]:
+def archive(
+    home: Home, caller: Caller, *, id: str, reason: str, confirm: str | None = None, allow_secret: bool = False
+) -> dict[str, Any]:
     """Retire a memory without a successor: a preview with a token first, then exactly that with the token.
 
     Raises NotFound for an id outside the caller's scopes, InvalidInput kinds, TokenInvalid, VaultError kinds.
@@ -163,6 +172,7 @@ def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | 
     said = checked_line("reason", reason, REASON_LIMIT)
     if said is None:
         raise BlankContent("`reason` must say why the memory is retired.", parameter="reason")
+    refuse_secrets(allowed=allow_secret, reason=said)
     if confirm is not None and (first := _first_answer(home, caller, confirm, ("archive", id, said))) is not None:
         return first
     old = _in_hand(home, caller, id)
@@ -171,7 +181,7 @@ def archive(home: Home, caller: Caller, *, id: str, reason: str, confirm: str | 
     if confirm is not None:
         return _redeemed(home, caller, plan, confirm)
     _require_possible(home, caller, plan)
-    return _preview(home, plan, [f"status: in_force -> archived ({said})"])
+    return _preview(home, plan, [f"status: in_force -> archived ({shown(said)})"])
 
 
 def neighbours(home: Home, content: str, scope: str) -> list[dict[str, Any]]:
