@@ -32,6 +32,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 _FACT = struct.Struct("<QqqQI32s")
 _DEVICE_MASK = (1 << 63) - 1
 _PACK = 16
+ASKED_TOGETHER = 200
 PACKS, EPOCH = "packs", "epoch"
 Fact = tuple[int, int, int, int, int, bytes]
 """size, mtime_ns, ctime_ns, inode, mode, and the address that stands for it; of a directory only the last two."""
@@ -64,25 +65,40 @@ class StatCache:
 
     def folder(self, path: bytes, device: int) -> Folder | None:
         """What is known of a directory on this device; None where that is nothing, or not whole."""
-        columns = "names, facts, root, epoch, crc"
-        row = self._db.row(f"SELECT {columns} FROM folders WHERE path = ? AND device = ?", (path, device))
-        if row is None or row[4] != _crc(path, *row[:4]):
-            return None
-        names = row[0].split(b"\0") if row[0] else []
-        return Folder(path, device, dict(zip(names, _FACT.iter_unpack(row[1]), strict=True)), row[2], row[3])
+        found = self.folders([path]).get(path)
+        return found if found is not None and found.device == device else None
+
+    def folders(self, paths: Sequence[bytes]) -> dict[bytes, Folder]:
+        """What is known of some directories; those of which nothing is, or not all, have no key."""
+        found = {}
+        for some in _portions(paths):
+            marks = ",".join("?" * len(some))
+            columns = "path, device, names, facts, root, epoch, crc"
+            for path, device, *told, crc in self._db.rows(
+                f"SELECT {columns} FROM folders WHERE path IN ({marks})", some
+            ):
+                if crc == _crc(path, *told):
+                    names, facts, root, epoch = told
+                    listed = zip(names.split(b"\0") if names else (), _FACT.iter_unpack(facts), strict=True)
+                    found[path] = Folder(path, device, dict(listed), root, epoch)
+        return found
 
     def keep(self, folders: Sequence[Folder]) -> None:
         """Remember these directories; what was below a name that is no directory any more is forgotten."""
+        before = self._kept([one.path for one in folders])
         with self._db.write() as tx:
             for one in folders:
-                self._forget_below(tx, one)
-                names = b"\0".join(one.facts)
-                facts = b"".join([_FACT.pack(*fact) for fact in one.facts.values()])
-                crc = _crc(one.path, names, facts, one.root, one.epoch)
-                tx.execute(
-                    "INSERT OR REPLACE INTO folders VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (one.path, one.device, names, facts, one.root, one.epoch, crc),
-                )
+                if one.path in before:
+                    self._forget_below(tx, one)
+            tx.executemany("INSERT OR REPLACE INTO folders VALUES (?, ?, ?, ?, ?, ?, ?)", map(_row, folders))
+
+    def _kept(self, paths: Sequence[bytes]) -> set[bytes]:
+        """Which of these directories have a row."""
+        found: set[bytes] = set()
+        for some in _portions(paths):
+            marks = ",".join("?" * len(some))
+            found.update(row[0] for row in self._db.rows(f"SELECT path FROM folders WHERE path IN ({marks})", some))
+        return found
 
     def _forget_below(self, tx: Connection, one: Folder) -> None:
         before = self.folder(one.path, one.device)
@@ -118,6 +134,17 @@ class StatCache:
         """Forget everything."""
         with self._db.write() as tx:
             tx.execute("DELETE FROM folders")
+
+
+def _row(one: Folder) -> tuple[bytes, int, bytes, bytes, bytes, int, int]:
+    names = b"\0".join(one.facts)
+    facts = b"".join([_FACT.pack(*fact) for fact in one.facts.values()])
+    crc = _crc(one.path, names, facts, one.root, one.epoch)
+    return one.path, one.device, names, facts, one.root, one.epoch, crc
+
+
+def _portions(paths: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    return (paths[start : start + ASKED_TOGETHER] for start in range(0, len(paths), ASKED_TOGETHER))
 
 
 def device_of(number: int) -> int:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from memoryd.digest import PREFIX
-from memoryd.errors import ContentDamaged, DiskFull, InvalidInput, NotFound, RestoreRefused, StoreError
-from memoryd.files import write_all
+from memoryd.errors import ContentDamaged, DiskFull, InvalidInput, MemorydError, NotFound, RestoreRefused, StoreError
+from memoryd.files import write_parts
 from memoryd.operations import callers
+from memoryd.operations.calm import rarely_collected
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.kept import entry_at, find, place_text, shown
 from memoryd.records import shown_path
@@ -32,6 +33,8 @@ PIECES_FROM = 4 << 20
 BATCH_FILES = 4096
 """Smaller ones are read together, so many at a time."""
 FOLDERS_OPEN = 64
+NODES_TOGETHER = 256
+"""So many directories are looked up together."""
 READ_CACHE = 128 << 20
 """Bytes of unpacked frames kept while many contents are read."""
 PROGRESS_EVERY = 200
@@ -159,12 +162,13 @@ class _Folders:
 
     def open(self, parts: Parts) -> int:
         """A descriptor of the directory, reached without following a link. Raises OSError."""
-        found = self._open.get(parts)
+        found = self._open.pop(parts, None)
         if found is None:
-            if len(self._open) >= FOLDERS_OPEN:
+            while len(self._open) >= FOLDERS_OPEN:
                 self._open.pop(next(iter(self._open)))[0].close()
             stack = ExitStack()
-            found = self._open[parts] = (stack, stack.enter_context(open_folder(self._root, parts)))
+            found = (stack, stack.enter_context(open_folder(self._root, parts)))
+        self._open[parts] = found  # the one used last goes last
         return found[1]
 
 
@@ -196,7 +200,7 @@ class _Writing:
             ) from None
         try:
             if wanted.kind == DIRECTORY:
-                with self._home.store.reading_much(READ_CACHE):
+                with self._home.store.reading_much(READ_CACHE), rarely_collected():
                     self._tree(wanted.address)
                 self._home.files.rename(self._work, place, owner=OWNER)
             else:
@@ -228,40 +232,49 @@ class _Writing:
         waiting: list[tuple[Parts, bytes]] = [((), root)]
         batch = _Batch()
         while waiting:
-            parts, address = waiting.pop()
-            prefix = _prefix(parts)
-            below = []
-            with open_folder(self._work, parts) as folder:
-                for entry in self._entries(prefix, address):
-                    if entry.kind == DIRECTORY:
-                        self._home.files.fault(f"{OWNER}.mkdir")
-                        os.mkdir(entry.name, dir_fd=folder)
-                        self.made.directories += 1
-                        below.append(((*parts, entry.name), entry.address))
-                    elif entry.kind == SYMLINK or entry.size > PIECES_FROM:
-                        self._put(entry, prefix, folder)
-                    else:
-                        batch.add(parts, entry)
-            waiting += reversed(below)
-            if batch.full():
-                self._put_batch(batch)
-                batch = _Batch()
+            some, waiting = waiting[-NODES_TOGETHER:], waiting[:-NODES_TOGETHER]
+            nodes = self._home.store.nodes([address for _parts, address in some])
+            for parts, address in reversed(some):
+                waiting += self._folder(parts, address, nodes, batch)
+                if batch.full():
+                    self._put_batch(batch)
+                    batch = _Batch()
         self._put_batch(batch)
+
+    def _folder(
+        self, parts: Parts, address: bytes, nodes: Mapping[bytes, bytes], batch: _Batch
+    ) -> list[tuple[Parts, bytes]]:
+        """Make the directories of one directory, and note its files; the directories, last one first."""
+        prefix = _prefix(parts)
+        below = []
+        with open_folder(self._work, parts) as folder:
+            for entry in self._entries(prefix, address, nodes):
+                if entry.kind == DIRECTORY:
+                    self._home.files.fault(f"{OWNER}.mkdir")
+                    os.mkdir(entry.name, dir_fd=folder)
+                    self.made.directories += 1
+                    below.append(((*parts, entry.name), entry.address))
+                elif entry.kind == SYMLINK or entry.size > PIECES_FROM:
+                    self._put(entry, prefix, folder)
+                else:
+                    batch.add(parts, entry)
+        return below[::-1]
 
     def _put_batch(self, batch: _Batch) -> None:
         """Write small files in the order in which their contents lie in the store."""
         with _Folders(self._work) as folders:
             for address, data in self._home.store.read_many(list(batch.files)):
                 for parts, entry in batch.files[address]:
-                    self._pace(_prefix(parts))
-                    if isinstance(data, bytes):
-                        self._file(entry, folders.open(parts), data)
-                    else:
+                    self._pace(parts)
+                    if isinstance(data, MemorydError):
                         self.made.not_whole(_prefix(parts) + entry.name, data.message)
+                    else:
+                        self._file(entry, folders.open(parts), data)
 
-    def _entries(self, prefix: bytes, address: bytes) -> list[TreeEntry]:
+    def _entries(self, prefix: bytes, address: bytes, nodes: Mapping[bytes, bytes]) -> list[TreeEntry]:
+        node = self._home.store.node
         try:
-            return list(entries(self._home.store.node, address))
+            return list(entries(lambda one: nodes.get(one) or node(one), address))
         except (StoreError, NotFound) as error:
             if not prefix:
                 raise
@@ -269,7 +282,7 @@ class _Writing:
             return []
 
     def _put(self, entry: TreeEntry, prefix: bytes, folder: int) -> None:
-        self._pace(prefix)
+        self._pace((prefix.rstrip(b"/"),))
         try:
             if entry.kind == SYMLINK:
                 target = self._home.store.read(PREFIX + entry.address.hex())
@@ -283,23 +296,23 @@ class _Writing:
                 os.unlink(entry.name, dir_fd=folder)
             self.made.not_whole(prefix + entry.name, error.message)
 
-    def _pace(self, prefix: bytes) -> None:
+    def _pace(self, parts: Parts) -> None:
         if self._stop():
             raise Stopped
         done = self.made.files + self.made.links
         if done % PROGRESS_EVERY == 0:
-            self._progress(done, self._total, shown_path(prefix))
+            self._progress(done, self._total, shown_path(b"/".join(parts)))
 
-    def _file(self, entry: TreeEntry, folder: int, data: bytes | None = None) -> None:
+    def _file(self, entry: TreeEntry, folder: int, data: Sequence[memoryview] | None = None) -> None:
         store, address = self._home.store, PREFIX + entry.address.hex()
         if data is None and entry.size <= PIECES_FROM:
-            data = store.read(address)
+            data = [memoryview(store.read(address))]
         self._home.files.fault(f"{OWNER}.create")
         fd = os.open(entry.name, _NEW, 0o777 if entry.exec else 0o666, dir_fd=folder)
         try:
             for piece in (data,) if data is not None else store.pieces_of(entry.address):
                 self._home.files.fault(f"{OWNER}.write")
-                write_all(fd, piece)
+                write_parts(fd, piece)
         finally:
             os.close(fd)
         self.made.files += 1

@@ -13,6 +13,7 @@ from memoryd.catalog.statcache import StatCache
 from memoryd.digest import PREFIX
 from memoryd.errors import HomeError, InvalidInput, NotFound, SnapshotError, SnapshotIncomplete, StoreError
 from memoryd.operations import burial, callers
+from memoryd.operations.calm import rarely_collected
 from memoryd.operations.home import Caller, Home, timestamp
 from memoryd.operations.inputs import checked_line
 from memoryd.operations.kept import place_text, shown
@@ -46,7 +47,7 @@ def take(
     root = _directory(home, caller, path)
     name = _label(home, label, root)
     chosen = _scope(home, caller, scope, root)
-    with _stat_cache(home) as cache:
+    with _stat_cache(home) as cache, rarely_collected():
         writer = TreeWriter(home, cache)
         erased = frozenset(bytes.fromhex(one.removeprefix(PREFIX)) for one in burial.standing(home))
         walk = TreeWalk(home, root, writer, cache=cache, full=full, forgotten=erased, progress=progress, stop=stop)

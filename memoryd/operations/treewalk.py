@@ -1,7 +1,7 @@
 """How does a directory become a tree in the store, each file read once and none that has not changed?
 
-Directories are walked depth first with one of them open at a time, each reached from the root without following a
-link. What cannot be read is named, never silently left out.
+Directories are walked depth first, each reached from the one above it, or from the root, without following a link. What
+cannot be read is named, never silently left out.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memoryd.catalog.statcache import Fact, Folder, StatCache, device_of
+from memoryd.catalog.statcache import ASKED_TOGETHER, Fact, Folder, StatCache, device_of
 from memoryd.digest import PREFIX
 from memoryd.errors import ContentTooLarge
 from memoryd.operations.home import Home
 from memoryd.operations.treewriter import TreeWriter
 from memoryd.records import shown_path
-from memoryd.sources.regular import open_folder, reason_of
+from memoryd.sources.regular import opened_folder, opened_inner, reason_of
 from memoryd.sources.tree import fingerprint, is_executable, listed, open_steadily, read_link, read_steadily, same_file
 from memoryd.store.merkle import DIRECTORY, FILE, SYMLINK, TreeEntry, build
 
 STREAM_FROM = 32 << 20
 """Larger files are cut while they are read, and never held whole."""
 READ_BYTES = 1 << 20
+OPEN_MOST = 32
+"""Directories down to this depth stay open while what is below them is walked."""
 RACY_NS = 20_000_000
 RACY_WHOLE_SECONDS_NS = 2_000_000_000
 NAMED_MOST = 100
@@ -68,12 +70,19 @@ class Seen:
 
 @dataclass(slots=True)
 class _Level:
-    """A directory under way: `facts` of what was dealt with, in name order but for directories, which come last."""
+    """A directory under way: `facts` of what was dealt with, in name order but for directories, which come last.
+
+    `place` is its path; `fd` stays open while what is below is walked, but far down; `ahead`: what the cache knows of
+    some of its directories.
+    """
 
     parts: tuple[bytes, ...]
+    place: bytes
+    fd: int | None
     device: int
     began: int
     known: Folder | None
+    ahead: dict[bytes, Folder] = field(default_factory=dict)
     folders: list[bytes] = field(default_factory=list)
     facts: dict[bytes, Fact] = field(default_factory=dict)
     racy: set[bytes] = field(default_factory=set)
@@ -111,49 +120,69 @@ class TreeWalk:
 
     def take(self) -> bytes:
         """The root address of the tree. Raises Stopped, OSError where the root itself cannot be read, StoreError."""
-        stack = [self._enter(())]
-        while True:
-            level = stack[-1]
-            if level.folders:
-                name = level.folders.pop()
-                self._descend(stack, (*level.parts, name))
-                continue
-            address = self._leave(level)
-            stack.pop()
-            if not stack:
-                return address
-            stack[-1].facts[level.parts[-1]] = (0, 0, 0, 0, stat.S_IFDIR, address)
+        stack = [self._enter((), None)]
+        try:
+            while True:
+                level = stack[-1]
+                if level.folders:
+                    self._descend(stack, level.folders.pop())
+                    continue
+                address = self._leave(level)
+                _close(stack.pop())
+                if not stack:
+                    return address
+                stack[-1].facts[level.parts[-1]] = (0, 0, 0, 0, stat.S_IFDIR, address)
+        finally:
+            for level in stack:
+                _close(level)
 
-    def _descend(self, stack: list[_Level], parts: tuple[bytes, ...]) -> None:
-        path = b"/".join(parts)
-        if self._path(parts) in self._own:
-            self.seen.skip(path, "memoryd's own")
-            stack[-1].changed = True
+    def _descend(self, stack: list[_Level], name: bytes) -> None:
+        above = stack[-1]
+        parts = (*above.parts, name)
+        if _below(above.place, name) in self._own:
+            self.seen.skip(b"/".join(parts), "memoryd's own")
+            above.changed = True
             return
         try:
-            stack.append(self._enter(parts))
+            stack.append(self._enter(parts, above))
         except OSError as error:
-            stack[-1].changed = True
+            above.changed = True
             if reason_of(error) != "gone":
-                self.seen.not_read(path, error.strerror or "it cannot be read")
+                self.seen.not_read(b"/".join(parts), error.strerror or "it cannot be read")
 
-    def _enter(self, parts: tuple[bytes, ...]) -> _Level:
+    def _enter(self, parts: tuple[bytes, ...], above: _Level | None) -> _Level:
         """Read a directory and everything in it but its directories. Raises Stopped, OSError, StoreError."""
         began = time.time_ns()
-        with open_folder(self._root, parts) as folder:
+        place = self._place if above is None else _below(above.place, parts[-1])
+        folder = self._open(parts, above)
+        try:
             device = device_of(os.fstat(folder).st_dev)
-            level = _Level(parts, device, began, self._known(parts, device))
-            found = listed(folder)
-            reusable = self._reusable(level, found)
-            level.folders = [name for name, about in reversed(found) if stat.S_ISDIR(about.st_mode)]
-            if self._forgotten or len(reusable) + len(level.folders) < len(found):
-                for name, about in found:
-                    if not stat.S_ISDIR(about.st_mode):
-                        self._leaf(level, folder, name, about, reusable)
-            else:
-                self._as_it_was(level, reusable)
+            level = _Level(parts, place, folder, device, began, self._known(place, device, above))
+            self._look(level, folder)
+        except BaseException:  # nothing stays open, then raised on
+            os.close(folder)
+            raise
+        if not level.folders or len(parts) >= OPEN_MOST:
+            _close(level)
         self.seen.directories += 1
         return level
+
+    def _open(self, parts: tuple[bytes, ...], above: _Level | None) -> int:
+        if above is None or above.fd is None:
+            return opened_folder(self._root, parts)
+        return opened_inner(parts[-1], above.fd)
+
+    def _look(self, level: _Level, folder: int) -> None:
+        """Deal with everything in a directory but its directories."""
+        found = listed(folder)
+        reusable = self._reusable(level, found)
+        level.folders = [name for name, about in reversed(found) if stat.S_ISDIR(about.st_mode)]
+        if not self._forgotten and len(reusable) + len(level.folders) == len(found):
+            self._as_it_was(level, reusable)
+            return
+        for name, about in found:
+            if not stat.S_ISDIR(about.st_mode):
+                self._leaf(level, folder, name, about, reusable)
 
     def _as_it_was(self, level: _Level, facts: dict[bytes, Fact]) -> None:
         """Nothing in this directory but its directories may have changed."""
@@ -161,13 +190,17 @@ class TreeWalk:
         self.seen.reused_files += len(facts)
         self._count(level, len(facts), sum(fact[0] for fact in facts.values()))
 
-    def _known(self, parts: tuple[bytes, ...], device: int) -> Folder | None:
+    def _known(self, place: bytes, device: int, above: _Level | None) -> Folder | None:
+        """What the cache knows of a directory; asked together with those that follow beside it."""
         if self._cache is None or self._full:
             return None
-        return self._cache.folder(self._path(parts), device)
-
-    def _path(self, parts: Sequence[bytes]) -> bytes:
-        return b"/".join((self._place.rstrip(b"/"), *parts))
+        if above is None:
+            return self._cache.folder(place, device)
+        if place not in above.ahead:
+            following = above.folders[:-ASKED_TOGETHER:-1]
+            above.ahead = self._cache.folders([place, *(_below(above.place, name) for name in following)])
+        found = above.ahead.get(place)
+        return found if found is not None and found.device == device else None
 
     def _reusable(self, level: _Level, found: list[tuple[bytes, os.stat_result]]) -> dict[bytes, Fact]:
         """What the cache knows of this directory and that still holds."""
@@ -284,10 +317,18 @@ class TreeWalk:
         self._writer.nodes(nodes)
         if self._cache is not None:
             kept = {name: fact for name, fact in level.facts.items() if name not in level.racy}
-            self._writer.remember(
-                Folder(self._path(level.parts), level.device, kept, b"" if level.racy else root, self._epoch)
-            )
+            self._writer.remember(Folder(level.place, level.device, kept, b"" if level.racy else root, self._epoch))
         return root
+
+
+def _below(place: bytes, name: bytes) -> bytes:
+    return place.rstrip(b"/") + b"/" + name
+
+
+def _close(level: _Level) -> None:
+    if level.fd is not None:
+        os.close(level.fd)
+        level.fd = None
 
 
 def is_racy(fact: Fact, began: int) -> bool:

@@ -31,15 +31,28 @@ _REASONS = {
 @contextmanager
 def open_folder(folder: Path, below: Sequence[bytes] = ()) -> Iterator[int]:
     """The descriptor of a folder, reached from `folder` (itself no link) step by step. Raises OSError."""
-    opened = os.open(folder, _FOLDER)
+    opened = opened_folder(folder, below)
     try:
-        for name in below:
-            inner = os.open(name, _FOLDER, dir_fd=opened)
-            os.close(opened)
-            opened = inner
         yield opened
     finally:
         os.close(opened)
+
+
+def opened_folder(folder: Path, below: Sequence[bytes] = ()) -> int:
+    """As `open_folder`, for a caller that closes it."""
+    opened = os.open(folder, _FOLDER)
+    for name in below:
+        try:
+            inner = opened_inner(name, opened)
+        finally:
+            os.close(opened)
+        opened = inner
+    return opened
+
+
+def opened_inner(name: bytes, folder: int) -> int:
+    """The descriptor of a folder in an open one; the caller closes it. Raises OSError."""
+    return os.open(name, _FOLDER, dir_fd=folder)
 
 
 def read_regular(name: bytes, folder: int, *, limit: int | None = None) -> bytes:
@@ -59,6 +72,18 @@ def open_regular(name: bytes, folder: int) -> Iterator[int]:
     try:
         _expect_regular(os.fstat(fd).st_mode)
         yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def open_listed(name: bytes, folder: int) -> Iterator[tuple[int, os.stat_result]]:
+    """As `open_regular`, for what was just listed as a regular file; besides, what is known of it now."""
+    fd = os.open(name, _FILE, dir_fd=folder)
+    try:
+        about = os.fstat(fd)
+        _expect_regular(about.st_mode)
+        yield fd, about
     finally:
         os.close(fd)
 

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memoryd.sources.regular import open_regular
+from memoryd.sources.regular import open_listed, open_regular
 
 READ_AGAIN = 3
 """So often is a file read that changes meanwhile."""
@@ -35,10 +35,10 @@ def read_link(name: bytes, folder: int) -> bytes:
 
 
 def read_steadily(name: bytes, folder: int) -> tuple[bytes, os.stat_result, bool]:
-    """The bytes of a regular file, what is known of it, and whether it kept still while it was read. Raises OSError."""
+    """The bytes of a file that was listed as a regular one, what is known of it, and whether it kept still while it
+    was read. Raises OSError."""
     for attempt in range(READ_AGAIN):
-        with open_regular(name, folder) as fd:
-            before = os.fstat(fd)
+        with open_listed(name, folder) as (fd, before):
             data = os.read(fd, before.st_size + 1)  # less than asked: it ends there; more: it grows
             after = os.fstat(fd)
         steady = same_file(before, after) and len(data) == after.st_size

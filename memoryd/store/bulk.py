@@ -17,8 +17,10 @@ from memoryd.store.shelf import Frame, Shelf
 
 BATCH = 4096
 """Contents whose places are asked for together."""
-Content = tuple[bytes, bytes | MemorydError]
-"""Address (32 bytes) and verified bytes, or why they cannot be read."""
+Parts = Sequence[memoryview]
+"""The verified chunks of a content, in order; views of unpacked frames, so nothing is copied."""
+Content = tuple[bytes, Parts | MemorydError]
+"""Address (32 bytes) and its chunks, or why they cannot be read."""
 
 
 class Bulk:
@@ -40,7 +42,7 @@ class Bulk:
                 self.rest()
             yield from _Batch(self, wanted[start : start + BATCH]).read()
 
-    def pieces(self, address: bytes) -> Iterator[bytes]:
+    def pieces(self, address: bytes) -> Iterator[Parts]:
         """One content in pieces of about 4 MiB, each chunk verified. Raises NotFound, ContentDamaged."""
         named = PREFIX + address.hex()
         layout = self.reader.layout(named)
@@ -48,9 +50,9 @@ class Bulk:
         frames = _Frames(self.shelf)
         for part in _runs(layout):
             try:
-                yield b"".join([frames.chunk(digest, length, places[digest][0]) for digest, length in part])
-            except (PackDamaged, KeyError):
-                yield self.reader.chunks_of(named, part)  # looks at other copies, and says what is wrong
+                yield [frames.chunk(digest, length, places[digest][0]) for digest, length in part]
+            except (PackDamaged, KeyError):  # look at other copies, and say what is wrong
+                yield [memoryview(self.reader.chunks_of(named, part))]
 
     def chunks(self, hashes: list[bytes]) -> dict[bytes, list[Place]]:
         return self._chunks.ask(hashes, self.reader.chunk_places)
@@ -93,9 +95,9 @@ class _Frames:
             self._frame, self._at = self._shelf.frame(*at), at
         return self._frame
 
-    def chunk(self, digest: bytes, length: int, place: Place) -> bytes:
+    def chunk(self, digest: bytes, length: int, place: Place) -> memoryview:
         """The verified chunk at a place. Raises PackDamaged."""
-        return self.at(place).checked(digest, place.inner_off, length)
+        return self.at(place).view(digest, place.inner_off, length)
 
 
 class _Batch:
@@ -139,15 +141,15 @@ class _Batch:
             place = next(iter(self._pieces.get(digest, ())), None)
         return (b"", 0, 0) if place is None else (place.pack, place.frame_off, place.inner_off)
 
-    def _one(self, address: bytes) -> bytes:
+    def _one(self, address: bytes) -> Parts:
         place = self._whole.get(address)
         if place is not None:
-            return self._frames.chunk(address, place.size, place)
+            return [self._frames.chunk(address, place.size, place)]
         chunks = self._manifests[address].chunks
-        return b"".join([self._frames.chunk(digest, length, self._pieces[digest][0]) for digest, length in chunks])
+        return [self._frames.chunk(digest, length, self._pieces[digest][0]) for digest, length in chunks]
 
-    def _carefully(self, address: bytes) -> bytes | MemorydError:
+    def _carefully(self, address: bytes) -> Parts | MemorydError:
         try:
-            return self._bulk.reader.read(PREFIX + address.hex())
+            return [memoryview(self._bulk.reader.read(PREFIX + address.hex()))]
         except (NotFound, StoreError) as error:
             return error

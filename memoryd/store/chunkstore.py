@@ -25,7 +25,7 @@ from memoryd.errors import (
 )
 from memoryd.files import Files
 from memoryd.records import Finding
-from memoryd.store.bulk import Bulk, Content
+from memoryd.store.bulk import Bulk, Content, Parts
 from memoryd.store.chunker import Chunker, chunker_of, new_format
 from memoryd.store.chunkindex import PackRows
 from memoryd.store.condemned import Condemned
@@ -266,10 +266,10 @@ class ChunkStore(Inventory):
                 self._readers -= 1
 
     def read_many(self, addresses: Sequence[bytes]) -> Iterator[Content]:
-        """(address, verified bytes or error) of contents, each once, in the order in which they lie."""
+        """(address, verified chunks or error) of contents, each once, in the order in which they lie."""
         return self._bulk.read_many(addresses)
 
-    def pieces_of(self, address: bytes) -> Iterator[bytes]:
+    def pieces_of(self, address: bytes) -> Iterator[Parts]:
         """A content in pieces of about 4 MiB, each chunk verified. Raises NotFound, ContentDamaged."""
         return self._bulk.pieces(address)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ from memoryd.store import pack as packs
 from memoryd.store.chunker import Chunker
 from memoryd.store.chunkindex import PackRows, Place
 from memoryd.store.drafts import Draft, Frames
-from memoryd.store.manifest import Manifest
+from memoryd.store.manifest import Manifest, parse_manifest
 from memoryd.store.pack import PackWriter
 from memoryd.store.shelf import Shelf
 
@@ -43,8 +44,8 @@ class Known(Protocol):
 
 
 @dataclass(slots=True)
-class Waiting:
-    """A content that was added and not yet compared with the store."""
+class Cut:
+    """A content that the store does not hold, cut into chunks."""
 
     address: bytes
     data: bytes
@@ -89,7 +90,7 @@ class WriteGroup:
         self._manifests: list[Manifest] = []
         self._records = Draft(packs.DOCUMENT)
         self._seqs: list[int] = []
-        self._waiting: list[Waiting] = []
+        self._waiting: list[tuple[bytes, bytes]] = []
         self._waiting_bytes = 0
         self._added: set[bytes] = set()
         self._chunks: set[bytes] = set()
@@ -104,22 +105,24 @@ class WriteGroup:
         self._require_open()
         address = digest or hashlib.sha256(data).digest()
         if address not in self._added:
+            if len(data) // self._chunker.chunk_min > MANIFEST_MOST:
+                self._cut(address, data)  # it may be too large: that is said at once
             self._added.add(address)
-            self._waiting.append(self._cut(address, data))
+            self._waiting.append((address, data))
             self._waiting_bytes += len(data)
             if self._waiting_bytes >= COMPARE_BYTES or len(self._waiting) >= COMPARE_CONTENTS:
                 self._compare()
         return PREFIX + address.hex()
 
-    def _cut(self, address: bytes, data: bytes) -> Waiting:
+    def _cut(self, address: bytes, data: bytes) -> Cut:
         ends = self._chunker.cut(data)
         if len(ends) == 1:
-            return Waiting(address, data, ends, [address])
+            return Cut(address, data, ends, [address])
         if len(ends) > MANIFEST_MOST:
             raise ContentTooLarge(f"{len(data)} bytes are {len(ends)} chunks, more than one manifest lists.")
         view = memoryview(data)
         hashes = [hashlib.sha256(view[start:end]).digest() for start, end in zip([0, *ends], ends, strict=False)]
-        return Waiting(address, data, ends, hashes)
+        return Cut(address, data, ends, hashes)
 
     def _compare(self) -> None:
         """Look up the waiting contents together, and keep what the store lacks; a failure closes the group."""
@@ -131,11 +134,11 @@ class WriteGroup:
 
     def _compare_waiting(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        wanted = dict.fromkeys(digest for content in waiting for digest in content.hashes)
-        places = self._known.chunk_places([digest for digest in wanted if digest not in self._chunks])
-        sound = {digest: [place for place in found if self._sound(place)] for digest, found in places.items()}
-        listed: list[Waiting] = []
-        for content in waiting:
+        held = self._held([address for address, _data in waiting])
+        fresh = [self._cut(address, data) for address, data in waiting if address not in held]
+        sound = self._sound_places({digest for content in fresh for digest in content.hashes})
+        listed: list[Cut] = []
+        for content in fresh:
             if len(content.ends) > 1:
                 self._keep_pieces(content, sound)
                 listed.append(content)
@@ -146,7 +149,40 @@ class WriteGroup:
                 self._keep(packs.FLAG_WHOLE, content.data, content.address)
         self._keep_manifests([content.manifest() for content in listed])
 
-    def _keep_pieces(self, content: Waiting, sound: dict[bytes, list[Place]]) -> None:
+    def _held(self, addresses: list[bytes]) -> set[bytes]:
+        """Which contents the store holds whole, all their frames sound: these need not even be cut."""
+        places = self._sound_places(set(addresses))
+        held = {one for one, found in places.items() if any(place.whole for place in found)}
+        layouts = self._layouts([one for one in addresses if one not in held])
+        pieces = {digest for layout in layouts.values() for digest, _length in layout}
+        there = {digest for digest, found in self._sound_places(pieces).items() if found}
+        return held | {
+            one for one, layout in layouts.items() if all(d in there or d in self._chunks for d, _length in layout)
+        }
+
+    def _layouts(self, addresses: list[bytes]) -> dict[bytes, Sequence[tuple[bytes, int]]]:
+        """The chunks of those contents that have a sound manifest."""
+        found: dict[bytes, Sequence[tuple[bytes, int]]] = {}
+        for address, places in self._known.manifest_places(addresses).items() if addresses else ():
+            for place in places:
+                with suppress(PackDamaged):  # another place may be sound; else the content is stored anew
+                    manifest = parse_manifest(self._manifest_at(place))
+                    if manifest.address == address:
+                        found[address] = manifest.chunks
+                        break
+        return found
+
+    def _sound_places(self, digests: set[bytes]) -> dict[bytes, list[Place]]:
+        """Where sound copies of these chunks lie, of those that this group has not taken itself."""
+        wanted = [digest for digest in digests if digest not in self._chunks]
+        places = self._known.chunk_places(wanted) if wanted else {}
+        intact = self._intact
+        return {
+            digest: [place for place in found if intact.get(place[:2]) or self._sound(place)]
+            for digest, found in places.items()
+        }
+
+    def _keep_pieces(self, content: Cut, sound: dict[bytes, list[Place]]) -> None:
         view = memoryview(content.data)
         start = 0
         for digest, end in zip(content.hashes, content.ends, strict=True):
@@ -200,14 +236,19 @@ class WriteGroup:
 
     def _same(self, place: Place, manifest: bytes) -> bool:
         try:
-            frame = self._shelf.frame(place.pack, place.frame_off)
-            return self._sound(place) and frame.item_at(place.inner_off, place.raw_len) == manifest
+            return self._manifest_at(place) == manifest
         except PackDamaged:
             return False
 
+    def _manifest_at(self, place: Place) -> bytes:
+        """Raises PackDamaged, also where the frame was sound when it was unpacked and is not any more."""
+        if not self._sound(place):
+            raise PackDamaged(f"The frame at byte {place.frame_off} is damaged.", offset=place.frame_off)
+        return self._shelf.frame(place.pack, place.frame_off).item_at(place.inner_off, place.raw_len)
+
     def _sound(self, place: Place) -> bool:
         """Whether the frame at `place` is undamaged on disk; looked at once a group."""
-        key = (place.pack, place.frame_off)
+        key = place[:2]
         if key not in self._intact:
             self._intact[key] = self._shelf.intact(*key)
         return self._intact[key]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import re
 import threading
 from bisect import bisect_left
@@ -54,7 +55,11 @@ class Frame:
 
     def checked(self, digest: bytes, at: int, length: int) -> bytes:
         """The raw bytes of the item at `at`, verified against `digest`. Raises PackDamaged."""
-        raw = self.raw[at : at + length]
+        return bytes(self.view(digest, at, length))
+
+    def view(self, digest: bytes, at: int, length: int) -> memoryview:
+        """As `checked`, without a copy."""
+        raw = memoryview(self.raw)[at : at + length]
         if self._verified.get((at, length)) != digest:
             if len(raw) != length or hashlib.sha256(raw).digest() != digest:
                 raise PackDamaged(f"An item of the frame at byte {self.offset} does not match its SHA-256.")
@@ -173,6 +178,7 @@ class Shelf:
         self._cache_bytes = self._usual_bytes = cache_bytes
         self._cached: OrderedDict[tuple[bytes, int], Frame] = OrderedDict()
         self._held = 0
+        self._chance = random.Random(0)
         self._lock = threading.Lock()
         self._folder = str(self.packs)
         self._checked: dict[bytes, tuple[Signature, set[int]]] = {}
@@ -241,8 +247,15 @@ class Shelf:
             self._shrink()
 
     def _shrink(self) -> None:
+        """Let the frame go that was used longest ago; while the cache is widened, any one of the older half.
+
+        Bulk reads go through the same frames in the same order again and again: of a round that is a little longer
+        than the cache, the oldest frame is just the one that is needed next.
+        """
         while self._held > self._cache_bytes:
-            _key, old = self._cached.popitem(last=False)
+            half = len(self._cached) // 2 if self._cache_bytes > self._usual_bytes else 0
+            key = next(islice(self._cached, self._chance.randrange(half + 1), None))
+            old = self._cached.pop(key)
             self._held -= len(old.raw) + len(old.table)
 
     def widen(self, size: int) -> None:
@@ -287,7 +300,7 @@ class Shelf:
 
 
 def _signature(path: str) -> Signature:
-    about = Path(path).stat()
+    about = os.stat(path)  # noqa: PTH116 - called for every frame that a group meets
     return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 

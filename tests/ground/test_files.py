@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import re
 from pathlib import Path
 
 import pytest
 
 from memoryd import files as files_module
-from memoryd.files import PREALLOCATED_FROM, Files
+from memoryd.files import PREALLOCATED_FROM, Files, write_parts
 
 
 class Broken(Exception):
@@ -160,3 +161,19 @@ def test_nothing_of_store_vault_and_generations_is_written_past_the_layer(room):
         if any(BYPASS.search(line.split("#")[0]) for line in path.read_text().splitlines())
     }
     assert found == {name for name in APART if name.startswith(f"{room}/")}
+
+
+def test_parts_are_written_in_order_also_where_the_system_takes_few_at_a_time(tmp_path, monkeypatch):
+    chance = random.Random(7)
+    parts = [chance.randbytes(chance.choice((0, 1, 700, 5000))) for _ in range(1500)]
+    whole = os.writev
+
+    def short(fd, some):
+        return os.write(fd, b"".join(some)[: chance.randrange(1, 3000)])
+
+    for name, call in (("whole", whole), ("short", short)):
+        monkeypatch.setattr(os, "writev", call)
+        fd = os.open(tmp_path / name, os.O_CREAT | os.O_WRONLY)
+        write_parts(fd, [memoryview(part) for part in parts])
+        os.close(fd)
+        assert (tmp_path / name).read_bytes() == b"".join(parts)

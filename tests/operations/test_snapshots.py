@@ -457,7 +457,7 @@ def test_packs_that_vanish_meanwhile_are_noticed(home, nobody, tree, not_racy, m
     (tree / "later").write_bytes(b"later")
     enter = treewalk.TreeWalk._enter
 
-    def collected(self, parts):
+    def collected(self, parts, above):
         if parts == (b"src", b"deep"):
             for pack in home.store.pack_ids():
                 rewrite = home.store.rewrite([pack])
@@ -465,7 +465,7 @@ def test_packs_that_vanish_meanwhile_are_noticed(home, nobody, tree, not_racy, m
                     for kind, seq, raw in home.store.record_items(pack, at):
                         rewrite.record(kind, seq, raw)
                 rewrite.commit()
-        return enter(self, parts)
+        return enter(self, parts, above)
 
     with monkeypatch.context() as patched:
         patched.setattr(treewalk.TreeWalk, "_enter", collected)

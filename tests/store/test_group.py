@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from memoryd.digest import address_of
 from memoryd.errors import BadCharacters, ContentTooLarge, NotFound, StoreError
 from memoryd.store import group as group_module
+from memoryd.store.chunker import FastCdcChunker
 
 
 def packs_of(home: Path) -> list[Path]:
@@ -137,3 +139,21 @@ def test_case_16_a_thousand_small_files_are_one_durable_write(store, tmp_path, p
     assert steps.count("pack.fsync_dir") <= 2
     assert [store.read(addresses[n]) == prose(400, n) for n in (0, 500, 999)] == [True] * 3
     assert list(store.findings(read_data=True)) == []
+
+
+def test_a_known_content_is_not_cut_again_and_a_damaged_one_is(opened, put, tmp_path, monkeypatch, noise):
+    store = opened()
+    small, large = b"small" * 20, noise(300_000, 9)
+    put(store, small, large)
+    cuts: list[int] = []
+    cut = FastCdcChunker.cut
+    monkeypatch.setattr(FastCdcChunker, "cut", lambda self, data: cuts.append(len(data)) or cut(self, data))
+    put(store, small, large)
+    assert cuts == []
+    (pack,) = packs_of(tmp_path / "home")
+    data = bytearray(pack.read_bytes())
+    data[data.find(large[200_000:200_020])] ^= 1
+    pack.write_bytes(data)
+    put(store, small, large)
+    assert cuts == [len(large)]
+    assert store.read(address_of(large)) == large
