@@ -19,6 +19,7 @@ from memoryd.files import Files
 from memoryd.records import shown_path
 from memoryd.sources.folder import OWNER, Folder, Keeper, explained
 from memoryd.sources.git import Git, SpawnHook, Word, literal
+from memoryd.sources.halfway import prepared_messages
 from memoryd.sources.locks import remove_stale
 from memoryd.sources.objects import CannotTell, Places, blob_id, branch_of, index_holds, walk_commit
 
@@ -79,6 +80,7 @@ class Attempt:
         self._quiet = quiet_folders(self._places)
         self._parent = git.head()
         self._identity = git.identity()
+        self._prepared = prepared_messages(self._places)
         self._former = {write.path: self._checked(write) for write in writes}
         self._placed: list[VaultWrite] = []
         self._made: list[Path] = []
@@ -198,11 +200,18 @@ class Attempt:
                 entries = walk(self._git, head, self._paths)[1]
             make_durable(self._places, self._files, touched, self._quiet)
             files = self._committed_bytes(entries)
+            self._put_back_messages()
             for write in self._writes:
                 self._keeper.drop(write.path, write.sha256)
         except OSError as error:
             raise VaultError(f"Commit {commit} may not be on disk yet: {error}.", settle=True) from error
         return VaultCommit(commit, files)
+
+    def _put_back_messages(self) -> None:
+        """A message that waits for the person's own next commit, and that git took for this one's."""
+        for name, words in self._prepared.items():
+            if not (self._places.own / name).exists():
+                self._files.replace(self._places.own / name, words, owner=OWNER, mode=0o644)
 
     def _committed_bytes(self, entries: Mapping[bytes, str | None]) -> dict[bytes, bytes]:
         files: dict[bytes, bytes] = {}

@@ -14,7 +14,7 @@ from typing import Any
 from memoryd.digest import slug
 from memoryd.errors import VaultFileInvalid
 from memoryd.records import GLOBAL_SCOPE, MEMORY_TYPES, MemoryFields
-from memoryd.sources.frontmatter import Pair, cut, invalid, pairs_of, quoted, removal, replacement
+from memoryd.sources.frontmatter import Pair, cut, invalid, listed, pairs_of, quoted, removal, replacement
 
 Change = str | tuple[str, ...] | None
 
@@ -45,7 +45,7 @@ class Entry:
 
 def parse(data: bytes) -> Entry:
     """Read a memory file. Raises VaultFileInvalid, naming line and key."""
-    parts = cut(data)
+    parts = cut(data, REQUIRED)
     fields = _fields(pairs_of(parts.yaml, ORDER), parts.body)
     return Entry(fields, len(data) - len(parts.body.encode()))
 
@@ -105,10 +105,9 @@ def utc_time(text: str) -> str:
 
 def _fields(pairs: Mapping[str, Pair], body: str) -> MemoryFields:
     values: dict[str, Any] = {}
+    _require_keys(pairs)
     for key in ORDER:
         if key not in pairs:
-            if key in REQUIRED:
-                raise invalid(1, key, "the key is missing")
             continue
         pair = pairs[key]
         value = _list(key, pair) if key in _LISTS else _text(key, pair)
@@ -122,6 +121,16 @@ def _fields(pairs: Mapping[str, Pair], body: str) -> MemoryFields:
     values["seq"] = int(values.get("seq") or "0")
     values["title"] = values.get("title") or ""
     return MemoryFields(**values, body=body)
+
+
+def _require_keys(pairs: Mapping[str, Pair]) -> None:
+    missing = [key for key in REQUIRED if key not in pairs]
+    if len(missing) == 1:
+        raise invalid(1, missing[0], "the key is missing")
+    if missing:
+        error = invalid(1, None, f"the keys {listed(missing)} are missing")
+        error.details["key"] = missing[0]
+        raise error
 
 
 def _text(key: str, pair: Pair) -> str | None:

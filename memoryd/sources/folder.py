@@ -1,6 +1,7 @@
 """What lies in the vault's folder, and how does a file there change atomically?
 
-Paths are bytes relative to the folder. No symbolic link is followed, nothing outside is reached, `.git` is not seen.
+Paths are bytes relative to the folder. No symbolic link is followed, nothing outside is reached. Names that begin with
+a dot (`.git`, `.obsidian`, `.trash`, files of editors) are not seen.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Folder:
 
     def __init__(self, root: Path, files: Files) -> None:
         self.root = root
+        self.passed: tuple[bytes, ...] = ()
+        """Links and special files called `*.md` that the last listing passed over."""
         self._files = files
 
     def locate(self, path: bytes) -> Path:
@@ -79,32 +82,42 @@ class Folder:
         return os.path.lexists(self.locate(path))
 
     def listing(self) -> dict[bytes, FileStat]:
-        """Every regular `*.md` file at any depth. Raises VaultError when a directory cannot be read.
+        """Every regular `*.md` file at any depth, hidden ones aside. Raises VaultError when a directory cannot be read.
 
         A partial answer would make the files below look deleted, so there is none.
         """
         found: dict[bytes, FileStat] = {}
+        passed: list[bytes] = []
         pending = [b""]
         while pending:
             prefix = pending.pop()
             try:
                 with os.scandir(os.fsencode(self.root) + b"/" + prefix) as entries:
                     for entry in entries:
-                        self._take(prefix + entry.name, entry, found, pending)
+                        self._take(prefix + entry.name, entry, found, pending, passed)
             except OSError as error:
                 place = shown_path(os.fsencode(self.root) + b"/" + prefix)
                 if prefix and isinstance(error, FileNotFoundError):
                     continue  # removed since its parent was listed
                 raise VaultError(f"{place} cannot be read: {error.strerror}.", path=place) from error
+        self.passed = tuple(sorted(passed))
         return found
 
     @staticmethod
-    def _take(path: bytes, entry: os.DirEntry[bytes], found: dict[bytes, FileStat], pending: list[bytes]) -> None:
-        if entry.name.lower() == b".git":
+    def _take(
+        path: bytes,
+        entry: os.DirEntry[bytes],
+        found: dict[bytes, FileStat],
+        pending: list[bytes],
+        passed: list[bytes],
+    ) -> None:
+        if entry.name.startswith(b"."):
             return
         if entry.is_dir(follow_symlinks=False):
             pending.append(path + b"/")
-        elif entry.name.endswith(b".md") and entry.is_file(follow_symlinks=False):
+        elif entry.name.endswith(b".md") and not entry.is_file(follow_symlinks=False):
+            passed.append(path)
+        elif entry.name.endswith(b".md"):
             try:
                 about = entry.stat(follow_symlinks=False)
             except FileNotFoundError:

@@ -72,8 +72,16 @@ def invalid(line: int, key: str | None, reason: str) -> VaultFileInvalid:
     return VaultFileInvalid(f"Line {line}{named}: {reason}.", line=line, **({"key": key} if key else {}))
 
 
-def cut(data: bytes) -> Parts:
-    """Find the fences. Raises VaultFileInvalid for what is not UTF-8 or has no closed frontmatter."""
+def listed(keys: Sequence[str]) -> str:
+    """Names of keys as messages show them."""
+    return ", ".join(f"`{key}`" for key in keys)
+
+
+def cut(data: bytes, wanted: Sequence[str] = ()) -> Parts:
+    """Find the fences. Raises VaultFileInvalid for what is not UTF-8 or has no closed frontmatter.
+
+    Where there is none at all, the error names the keys that are `wanted` in it.
+    """
     bom = _BOM if data.startswith(_BOM) else b""
     try:
         text = data[len(bom) :].decode("utf-8")
@@ -82,7 +90,8 @@ def cut(data: bytes) -> Parts:
         raise invalid(line, None, f"byte {error.start + len(bom)} is not UTF-8") from error
     opening = _line(text, 0)
     if not _FENCE.match(opening[1]):
-        raise invalid(1, None, "the file does not begin with frontmatter (a line `---`)")
+        keys = f"; a memory needs the keys {listed(wanted)} there" if wanted else ""
+        raise invalid(1, None, f"the file does not begin with frontmatter (a line `---`){keys}")
     at = opening.end()
     while at < len(text):
         line_here = _line(text, at)

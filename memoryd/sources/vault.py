@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memoryd.digest import sha256_hex
-from memoryd.errors import DiskFull, GitLocked, VaultError, VaultFileInvalid, VaultNotARepository
+from memoryd.errors import DiskFull, GitLocked, VaultBusy, VaultError, VaultFileInvalid, VaultNotARepository
 from memoryd.files import Files
 from memoryd.sources.commit import CLEANUP_SECONDS, Attempt, VaultCommit, VaultWrite, make_durable
 from memoryd.sources.folder import OWNER, FileStat, Folder, Keeper, explained
 from memoryd.sources.git import Git, SpawnHook, Word, literal
+from memoryd.sources.halfway import under_way
 from memoryd.sources.locks import lock_files, remove_stale, wait_for_git
 
 __all__ = ["FileStat", "Vault", "VaultCommit", "VaultWrite"]
@@ -82,6 +83,11 @@ class Vault:
             raise VaultNotARepository(f"{self.path} is not a git repository.", vault=str(self.path))
         return self._folder.listing()
 
+    @property
+    def passed(self) -> tuple[bytes, ...]:
+        """Links and special files called `*.md` that the last listing passed over."""
+        return self._folder.passed
+
     def committed(self, path: bytes) -> tuple[str, str] | None:
         """(id of HEAD, SHA-256 hex of the file in it), or None where HEAD does not hold the path."""
         head = self.git.head()
@@ -91,9 +97,9 @@ class Vault:
     def commit(self, writes: Sequence[VaultWrite], message: str, *, spawned: SpawnHook | None = None) -> VaultCommit:
         """Write the files and commit exactly them, durably; nothing else that is staged or edited is touched.
 
-        On failure files and index are as before and a typed error comes: VaultError (a file is not as expected, HEAD is
-        detached or in a rebase),
-        GitLocked, GitTimeout, GitFailed (with the hook's words), DiskFull. Where that could not be found out or done,
+        On failure files and index are as before and a typed error comes: VaultError (a file is not as expected),
+        VaultBusy (HEAD is detached, a merge or the like is under way), GitLocked, GitTimeout, GitFailed (with the
+        hook's words), DiskFull. Where that could not be found out or done,
         the error's details hold `settle: true`: keep the intent and call `settle` for these paths. `spawned` learns
         each git that writes.
         """
@@ -138,11 +144,12 @@ class Vault:
         self._files.fault("vault.committed")
         return self.git.head()
 
-    def settle(self, path: bytes, sha256: str) -> Literal["forward", "undone"]:
+    def settle(self, path: bytes, sha256: str, *, parent: str | None = "") -> Literal["forward", "undone"]:
         """Bring an interrupted write of `path` (whose bytes have this SHA-256) to one end.
 
-        "forward": HEAD holds it, and now durably. "undone": its index entry and file, where they are ours by hash,
-        are as before. Raises GitLocked where a lock stays (see `remove_stale_lock`).
+        "forward": HEAD holds it, and now durably; where a hook or an attribute changed what was committed, HEAD holds
+        something else than the `parent` of the write (None: no commit, empty: unknown). "undone": its index entry and
+        file, where they are ours by hash, are as before. Raises GitLocked where a lock stays (see `remove_stale_lock`).
         """
         with self._lane:
             places = self.git.places()
@@ -151,7 +158,8 @@ class Vault:
                 raise GitLocked(f"{held[0]} is held.", lock=str(held[0]), vault=str(self.path))
             head = self.git.head()
             data = None if head is None else self.git.blob(head, path)
-            forward = data is not None and sha256_hex(data) == sha256
+            ours = data is not None and sha256_hex(data) == sha256
+            forward = ours or (data is not None and parent != "" and self._came_since(parent, path, data))
             if not forward and self._folder.holds(path, sha256):
                 former = self._keeper().former(path, sha256)
                 self._folder.restore(path, data if former is None else former)
@@ -161,6 +169,10 @@ class Vault:
                 make_durable(places, self._files, None)
             self._keeper().drop(path, sha256)
             return "forward" if forward else "undone"
+
+    def _came_since(self, parent: str | None, path: bytes, data: bytes) -> bool:
+        """Whether the commit that a write began on held other bytes at the path than these of HEAD."""
+        return parent is None or self.git.blob(parent, path) != data
 
     def remove_stale_lock(self, pid: int, started: float, *, patience: float | None = None) -> list[Path]:
         """Wait for git's locks to go; then remove those that the dead writer of an intent left.
@@ -197,16 +209,11 @@ class Vault:
         return None if write is None else self.commit([write], f"scope alias: {scope}")
 
     def _refuse_half_way(self) -> None:
-        """A commit made in the middle of a person's rebase or bisect, or on no branch, goes with the next checkout."""
-        for name in ("rebase-merge", "rebase-apply", "BISECT_LOG"):
-            if os.path.lexists(self.git.places().own / name):
-                raise VaultError(
-                    f"A rebase or bisect is under way in {self.path}; nothing was written.",
-                    next_step="Finish or abort it in the vault, then call again.",
-                    vault=str(self.path),
-                )
+        """A commit made in the middle of a person's merge or rebase would disturb it; one on no branch is lost."""
+        if (name := under_way(self.git.places())) is not None:
+            raise VaultBusy(f"A {name} is under way in {self.path}; nothing was written.", vault=str(self.path))
         if self.git.detached():
-            raise VaultError(
+            raise VaultBusy(
                 f"HEAD is detached in {self.path}: what is committed there belongs to no branch; nothing was written.",
                 next_step=f"Check out a branch (`git -C {self.path} switch NAME`), then call again.",
                 vault=str(self.path),
