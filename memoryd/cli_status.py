@@ -88,8 +88,8 @@ def _problems(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for one in data["vault"]["faulty"]:
         yield "file", f"vault/{one['path']}"
         yield "", one["problem"]
-    for identity in data["vault"]["duplicate_ids"]:
-        yield "twice", f"more than one file holds the id {identity[:12]}"
+    for one in data["vault"]["duplicates"]:
+        yield "twice", f"the id {one['id'][:12]} stands in {' and '.join(one['paths'])}"
     for one in data["index"]["degraded"]:
         yield "index", f"{one['leg']}: {one['message']} {spoken(one.get('next_step', ''))}".rstrip()
     if data["model"].get("last_error"):

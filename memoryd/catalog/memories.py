@@ -141,6 +141,11 @@ class Memories:
         """Ids that more than one file holds, sorted."""
         return [row[0] for row in self._db.rows("SELECT id FROM memories GROUP BY id HAVING count(*) > 1 ORDER BY id")]
 
+    def copies(self, id: str, scopes: Sequence[str] | None = None) -> list[bytes]:
+        """The paths of all files that hold this id."""
+        sql = f"SELECT m.path FROM memories m WHERE m.id = :id AND {_VISIBLE.format('m')} ORDER BY m.path"
+        return [row[0] for row in self._db.rows(sql, {"id": id, "scopes": _json(scopes)})]
+
     def _found(self, where: str, order: str, scopes: Sequence[str] | None, **parameters: Any) -> list[MemoryRow]:
         sql = f"{_SELECT} WHERE {where} AND {_CHOSEN} ORDER BY {order}"
         return [_memory(row) for row in self._db.rows(sql, parameters | {"scopes": _json(scopes)})]

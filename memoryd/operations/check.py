@@ -151,7 +151,8 @@ def _vault(home: Home) -> Iterator[Finding]:
             where, message = shown_path(row.path), row.problem or ""
             yield Finding("vault-file-invalid", where, message, "Correct the named line by hand.")
     for identity in home.memories.duplicates():
-        yield Finding("duplicate-id", identity, "More than one file holds this id.", "Remove or renumber the copy.")
+        files = " and ".join(map(shown_path, home.memories.copies(identity)))
+        yield Finding("duplicate-id", identity, f"More than one file holds this id: {files}.", "Remove the copy.")
 
 
 def _vault_against_catalog(home: Home) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -33,10 +34,10 @@ from memoryd.errors import (
 from memoryd.files import Files
 from memoryd.index.marks import IndexIdentity, number_of, read_manifest
 from memoryd.models.identity import EMBEDDED, ModelFiles, locate, verify
+from memoryd.operations.ingest import memory_fault
 from memoryd.operations.owner import holder_of
 from memoryd.records import shown_path
 from memoryd.runtime import SUN_PATH_LIMIT, RuntimePaths, dial
-from memoryd.sources import entry
 from memoryd.sources.folder import Folder
 from memoryd.sources.git import Git, require_git
 from memoryd.store.format import parse_format
@@ -45,6 +46,7 @@ MIN_FREE_BYTES = 200 << 20
 MIN_SQLITE = (3, 35)
 ANSWER_SECONDS = 3.0
 SHOWN_FAULTS = 5
+LINE = re.compile(r"Line (\d+)[:, ]*(.*)", re.DOTALL)
 REINSTALL = "Reinstall memoryd."
 PACKAGES = ("mcp", "tantivy", "qdrant_edge", "zstandard", "pyfastcdc", "onnxruntime", "tokenizers", "yaml", "pathspec")
 """What a broken installation most often lacks: mainly the ones with compiled parts."""
@@ -204,21 +206,19 @@ def check_memories(place: Place) -> str:
     if faults:
         more = [f"and {len(faults) - SHOWN_FAULTS} more: see `memoryd check`"] if len(faults) > SHOWN_FAULTS else []
         raise VaultFileInvalid("\n".join(faults[:SHOWN_FAULTS] + more))
-    return f"{len(paths)} {'file' if len(paths) == 1 else 'files'}, all of them read as memories"
+    return f"{len(paths)} {'file' if len(paths) == 1 else 'files'}, all of them read as memories or notes"
 
 
 def _fault(folder: Folder, path: bytes) -> str | None:
     """What is wrong with a memory's file, as `path:line: reason`."""
     try:
-        entry.parse(folder.read(path))
+        fault = memory_fault(path, folder.read(path))
     except NotFound:
-        pass  # removed since it was listed
-    except VaultFileInvalid as error:
-        line = error.details.get("line", 1)
-        return f"{folder.root / shown_path(path)}:{line}: {error.message.removeprefix(f'Line {line}').lstrip(':, ')}"
+        return None  # removed since it was listed
     except VaultError as error:
         return error.message
-    return None
+    line = LINE.match(fault or "")
+    return line and f"{folder.root / shown_path(path)}:{line[1]}: {line[2]}"
 
 
 def check_model(place: Place) -> str:

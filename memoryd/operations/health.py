@@ -61,6 +61,7 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
             "commit": home.catalog.meta(VAULT_COMMIT) or None,
             "faulty": [{"path": shown_path(row.path), "problem": row.problem} for row in faults],
             "duplicate_ids": twins,
+            "duplicates": [{"id": one, "paths": [*map(shown_path, home.memories.copies(one, reads))]} for one in twins],
         },
         "corpora": corpora,
         "orphaned": orphans,

@@ -30,6 +30,7 @@ from memoryd.records import (
     shown_path,
 )
 from memoryd.sources import entry
+from memoryd.sources.markers import conflict_line
 from memoryd.store.chunkstore import StoredRecord
 from memoryd.store.group import WriteGroup
 
@@ -40,6 +41,9 @@ REPLAY_BATCH = 500
 RECORDS_NOTICE = "records"
 UNREAD = "unread"
 """`extractor` of a document whose content could not be read: its problem is the store's, not the file's."""
+HEAD_BYTES = 16384
+_MEMORY_KEYS = re.compile(rb"\A---\s.*?^(?:fact[ \t]*:|id[ \t]*:[ \t]*[\"']?[0-9a-f]{64}\b)", re.MULTILINE | re.DOTALL)
+"""Frontmatter with a key as only memories have it; other notes have `id` and `type` of their own."""
 _SCOPE = re.compile(r"global|p-[a-z0-9-]+-[0-9a-f]{8}")
 
 
@@ -250,22 +254,40 @@ def analyse(event: DocumentEvent, data: bytes | None) -> Analysed:
 
 
 def _analyse_memory(event: DocumentEvent, document: str, data: bytes) -> Analysed:
+    fault = memory_fault(event.path, data)
     try:
         parsed = entry.parse(data)
-    except VaultFileInvalid as error:
+    except VaultFileInvalid:
         # a faulty file stays findable by its words, and every status names it until a person mends it
         plain = _from_extract(event, document, extract(shown_path(event.path), data))
-        return plain if is_plain_note(event.path, data) else replace(plain, problem=error.message)
+        return plain if fault is None else replace(plain, problem=fault)
     fields = parsed.fields
     found = extract(shown_path(event.path), data, body_start=parsed.body_start, title=fields.title)
     plain = _from_extract(event, document, found)
-    return replace(plain, title=fields.title, type=fields.type, status=fields.status, memory=fields)
+    told = replace(plain, title=fields.title, type=fields.type, status=fields.status, memory=fields)
+    return told if fault is None else replace(told, problem=fault)
+
+
+def memory_fault(path: bytes, data: bytes) -> str | None:
+    """What a person has to mend in a vault file, beginning with its line; None for a whole memory or a plain note."""
+    try:
+        entry.parse(data)
+        fault = None
+    except VaultFileInvalid as error:
+        if is_plain_note(path, data):
+            return None
+        fault = error.message
+    line = conflict_line(data)
+    if line is None:
+        return fault
+    return f"Line {line}: a merge left its conflict marks (`<<<<<<<` to `>>>>>>>`) here; keep what holds, remove them."
 
 
 def is_plain_note(path: bytes, data: bytes) -> bool:
-    """Whether a file that is no memory does not mean to be one: no frontmatter, and not where memories lie."""
-    begins = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:3]
-    return begins != b"---" and not valid_scope(shown_path(path).split("/")[0])
+    """Whether a file that is no memory does not mean to be one: not where memories lie, and without their own keys."""
+    if valid_scope(shown_path(path).split("/")[0]):
+        return False
+    return not _MEMORY_KEYS.search(data.removeprefix(b"\xef\xbb\xbf").lstrip()[:HEAD_BYTES])
 
 
 def _from_extract(event: DocumentEvent, document: str, found: Extracted) -> Analysed:

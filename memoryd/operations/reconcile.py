@@ -9,16 +9,19 @@ or git has the deletion.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.catalog.state import Intent
+from memoryd.digest import address_of, document_id
 from memoryd.errors import NotFound, StoreError, VaultError
 from memoryd.operations.fresh import damaged_files, differs, take_files, vault_seen
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import follow_packs
 from memoryd.records import VAULT_SOURCE, shown_path
+from memoryd.sources import entry
 
 VAULT_COMMIT = "vault_commit"
 VAULT_ABSENT = "vault_absent"
@@ -29,6 +32,7 @@ TREE_BATCH = 500
 DISK_NOTICE = "disk"
 """Told while a full disk keeps the catalog from following; the next look that succeeds takes it back."""
 INTENTS_NOTICE = "vault/interrupted"
+PASSED = "A link or special file: it is passed over, whatever it leads to."
 
 
 def reconcile_vault(home: Home) -> dict[str, Any]:
@@ -78,7 +82,7 @@ def _order(intent: Intent) -> tuple[str, float, bytes]:
 def _settle(home: Home, intents: list[Intent], patience: float | None, done: dict[str, int]) -> None:
     for intent in intents:
         home.vault.remove_stale_lock(intent.pid, intent.started, patience=patience)
-        done[home.vault.settle(intent.path, intent.sha256)] += 1
+        done[home.vault.settle(intent.path, intent.sha256, parent=intent.parent)] += 1
 
 
 def _differences(home: Home, head: str) -> tuple[list[bytes], list[bytes], str | None]:
@@ -87,6 +91,7 @@ def _differences(home: Home, head: str) -> tuple[list[bytes], list[bytes], str |
         listing = home.vault.listing()
     except VaultError as error:
         return [], [], _refuse(home, error.message)
+    _tell_passed(home)
     unsettled = {intent.path for intent in home.state.intents.all()}
     for path in damaged_files(home):
         home.vault_seen.pop(path, None)  # look at it again: its file heals what the packs lost
@@ -95,17 +100,45 @@ def _differences(home: Home, head: str) -> tuple[list[bytes], list[bytes], str |
         return [], [], None
     known = {row.path: row for row in home.documents.current(VAULT_SOURCE)}
     missing = [path for path in known if path not in listing and path not in unsettled]
-    problem = _not_mounted(home, head, missing, known, listing) if missing else None
-    _note_absence(home, problem)
+    seen_before = dict(home.vault_seen)
     changed = _changed(home, listing, known, unsettled)
-    return changed, [] if problem else missing, problem
+    lost = _not_moved(home, missing, known, changed) if missing else []
+    problem = _not_mounted(home, head, lost, known, listing, seen_before) if lost else None
+    _note_absence(home, problem)
+    return list(changed), [path for path in missing if not problem or path not in lost], problem
+
+
+def _not_moved(
+    home: Home, missing: Sequence[bytes], known: Mapping[bytes, DocumentRow], changed: Mapping[bytes, str]
+) -> list[bytes]:
+    """Missing paths whose memory lies at no other place now: a move is no absence."""
+    arrived = set(changed.values())
+    left = [path for path in missing if known[path].address not in arrived]
+    rows = home.memories.of_documents([document_id(VAULT_SOURCE, path) for path in left]) if changed and left else {}
+    ids = {row.path: row.fields.id for row in rows.values()}
+    elsewhere = {_id_at(home, path) for path in changed} if ids else set()
+    return [path for path in left if ids.get(path) is None or ids[path] not in elsewhere]
+
+
+def _id_at(home: Home, path: bytes) -> str | None:
+    with suppress(NotFound, VaultError):
+        return entry.parse(home.vault.read(path)).fields.id
+    return None
+
+
+def _tell_passed(home: Home) -> None:
+    """Name the links and special files that look like memories; those that are gone are named no more."""
+    passed = {f"vault/{shown_path(path)}" for path in home.vault.passed}
+    for topic in [topic for topic, text in list(home.notices.items()) if text == PASSED and topic not in passed]:
+        home.notices.pop(topic, None)
+    home.notices.update(dict.fromkeys(passed, PASSED))
 
 
 def _changed(
     home: Home, listing: Mapping[bytes, object], known: Mapping[bytes, DocumentRow], unsettled: Collection[bytes]
-) -> list[bytes]:
-    """Paths whose file is new or other than known; what was looked at is noted as seen."""
-    changed: list[bytes] = []
+) -> dict[bytes, str]:
+    """Paths whose file is new or other than known, with its address; what was looked at is noted as seen."""
+    changed: dict[bytes, str] = {}
     settled = dict(listing)
     for path, status in listing.items():
         if path in unsettled:
@@ -119,21 +152,26 @@ def _changed(
                 continue
             home.notices.pop(f"vault/{shown_path(path)}", None)
             if differs(home, known.get(path), one):
-                changed.append(path)
+                changed[path] = address_of(one.data or b"")
     home.vault_seen.clear()
     home.vault_seen.update(settled)
     return changed
 
 
 def _not_mounted(
-    home: Home, head: str, missing: Sequence[bytes], known: Collection[bytes], listing: Collection[bytes]
+    home: Home,
+    head: str,
+    missing: Sequence[bytes],
+    known: Collection[bytes],
+    listing: Collection[bytes],
+    seen: Collection[bytes],
 ) -> str | None:
     """Why the missing files are taken for absent rather than deleted; None: a person deleted them."""
     held = _held(home, head, missing)
     if not held:  # git has the deletion; without a commit since the last look nobody told it to git
         unsaid = not listing and head == home.catalog.meta(VAULT_COMMIT)
         return _absence(home, missing, listing) if unsaid else None
-    emptied = not any(path in listing for path in (home.vault_seen or known)) and (len(held) > 1 or not listing)
+    emptied = not any(path in listing for path in (seen or known)) and (len(held) > 1 or not listing)
     most = len(held) > FEW and 2 * len(held) >= len(known)
     if emptied or most or home.catalog.meta(VAULT_ABSENT):
         return _absence(home, held, listing)

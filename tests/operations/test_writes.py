@@ -108,6 +108,40 @@ def test_a_kill_between_commit_and_answer_does_not_lose_the_answer(root, trap, c
         assert commits(home) == 2
 
 
+@pytest.mark.parametrize("how", ["hook", "attributes"])
+def test_h36_a_kill_after_a_commit_whose_bytes_git_changed_undoes_nothing(root, trap, how):
+    """H36: HEAD holds the supersede in other bytes than were written; settling must not put the old state back."""
+
+    def kill():
+        raise Killed
+
+    with opened(root, files=trap) as home:
+        a = add(home)
+        if how == "hook":
+            hook = home.vault.path / ".git" / "hooks" / "pre-commit"
+            hook.parent.mkdir(exist_ok=True)
+            hook.write_text(
+                "#!/bin/sh\nfor f in $(git diff --cached --name-only); do\n"
+                "git update-index --cacheinfo 100644,$( (cat $f; echo) | git hash-object -w --stdin),$f\ndone\n"
+            )
+            hook.chmod(0o755)
+        else:
+            (home.vault.path / ".gitattributes").write_text("*.md text eol=lf\n")
+            file = home.vault.path / a["path"]
+            file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+        given = {"id": a["id"], "content": "Port 9090."}
+        token = gateway.supersede(home, HERE, **given)["confirm"]
+        trap.armed = kill
+        with pytest.raises(Killed):
+            gateway.supersede(home, HERE, **given, confirm=token)
+    with opened(root) as home:
+        settle(home)
+        assert home.state.intents.all() == []
+        assert home.memories.get(a["id"]).fields.status == "superseded"
+        assert home.memories.counts(None) == {"in_force": 1, "superseded": 1}
+        assert gateway.supersede(home, HERE, **given, confirm=token)["outcome"] == "superseded"
+
+
 @pytest.mark.parametrize("change", ["echo broken > ", "printf 'no frontmatter' > "])
 def test_a_hook_that_spoils_a_file_turns_no_stored_memory_into_an_error(home, change):
     hook = home.vault.path / ".git" / "hooks" / "pre-commit"
