@@ -87,6 +87,11 @@ class Memories:
         where = "m.id >= :prefix AND m.id < :beyond"
         return self._found(where, "m.id LIMIT 20", scopes, prefix=prefix, beyond=prefix + _LAST)
 
+    def get_many(self, ids: Sequence[str], scopes: Sequence[str] | None = None) -> dict[str, MemoryRow]:
+        """As `get` for several; an id that nothing holds is left out."""
+        found = self._found("m.id IN (SELECT value FROM json_each(:ids))", "m.id", scopes, ids=json.dumps(list(ids)))
+        return {row.fields.id: row for row in found}
+
     def by_document(self, document_id: str) -> MemoryRow | None:
         """The memory in this very file, whatever other file holds its id."""
         row = self._db.row(f"{_SELECT} WHERE d.document_id = ?", (document_id,))
@@ -145,6 +150,14 @@ class Memories:
         """The paths of all files that hold this id."""
         sql = f"SELECT m.path FROM memories m WHERE m.id = :id AND {_VISIBLE.format('m')} ORDER BY m.path"
         return [row[0] for row in self._db.rows(sql, {"id": id, "scopes": _json(scopes)})]
+
+    def forks(self) -> dict[str, list[str]]:
+        """Facts of which more than one revision is in force (both were made apart and met), with these ids."""
+        sql = (
+            "SELECT fact, json_group_array(DISTINCT id) FROM memories WHERE status = 'in_force'"
+            " GROUP BY fact HAVING count(DISTINCT id) > 1 ORDER BY fact"
+        )
+        return {fact: sorted(json.loads(ids)) for fact, ids in self._db.rows(sql, {})}
 
     def _found(self, where: str, order: str, scopes: Sequence[str] | None, **parameters: Any) -> list[MemoryRow]:
         sql = f"{_SELECT} WHERE {where} AND {_CHOSEN} ORDER BY {order}"

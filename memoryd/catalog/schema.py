@@ -200,6 +200,16 @@ CREATE TABLE intents (
 CREATE TABLE recalls (fact TEXT PRIMARY KEY, amount INTEGER NOT NULL, last REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE answers (token TEXT PRIMARY KEY, answer TEXT NOT NULL, given REAL NOT NULL) WITHOUT ROWID;
 """,
+    """
+-- Step 2: pairs of memories that were found to say the same or to contradict each other, until a person or agent
+-- settles it. A pair is filed once a kind, in whichever order.
+CREATE TABLE findings (
+  kind TEXT NOT NULL, memory TEXT NOT NULL, other TEXT NOT NULL, score REAL, reason TEXT NOT NULL,
+  created REAL NOT NULL, settled REAL
+);
+CREATE UNIQUE INDEX findings_by_pair ON findings (kind, min(memory, other), max(memory, other));
+CREATE INDEX findings_open ON findings (created) WHERE settled IS NULL;
+""",
 )
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from memoryd.catalog.db import Database, open_or_replace
+from memoryd.catalog.findings import Findings
 from memoryd.catalog.schema import STATE, in_json
 
 ANSWER_SECONDS = 30 * 86_400
@@ -134,19 +135,23 @@ class State:
         self.intents = Intents(self._db)
         self.recalls = Recalls(self._db)
         self.answers = Answers(self._db)
+        self.findings = Findings(self._db)
 
     def erase(self, facts: Iterable[str], needles: Sequence[str]) -> int:
-        """Forget what is counted for these facts and every answer that holds one of the needles; how many rows went.
+        """Forget what is counted for these facts and everything that holds one of the needles; how many rows went.
 
         Nothing of them is left in the file.
         """
         with self._db.write() as tx:
             before = tx.total_changes
-            tx.executemany("DELETE FROM recalls WHERE fact = ?", [(fact,) for fact in facts])
+            for fact in facts:
+                tx.execute("DELETE FROM recalls WHERE fact = ?", (fact,))
+                tx.execute("DELETE FROM findings WHERE memory = ? OR other = ?", (fact, fact))
             for needle in needles:
                 tx.execute(
                     "DELETE FROM answers WHERE instr(answer, ?) > 0 OR instr(answer, ?) > 0", (needle, in_json(needle))
                 )
+                tx.execute("DELETE FROM findings WHERE instr(reason, ?) > 0", (needle,))
             dropped = tx.total_changes - before
         self._db.compact()
         return dropped
@@ -164,7 +169,7 @@ class State:
         self._db.close()
 
 
-_TABLES = {"intents": 6, "recalls": 3, "answers": 3}
+_TABLES = {"intents": 6, "recalls": 3, "answers": 3, "findings": 7}
 
 
 def _carry_over(damaged: Path, target: Database) -> int:

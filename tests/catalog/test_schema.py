@@ -41,6 +41,7 @@ LOOKUPS = {
     "memories of documents": lambda db: Memories(db).of_documents(["x", "y"]),
     "memory": lambda db: Memories(db).get("x"),
     "memory in scopes": lambda db: Memories(db).get("x", ["global"]),
+    "memories by id": lambda db: Memories(db).get_many(["x", "y"]),
     "find": lambda db: Memories(db).find("x"),
     "by_document": lambda db: Memories(db).by_document("x"),
     "successor": lambda db: Memories(db).successor("m1"),
