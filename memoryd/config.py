@@ -80,6 +80,7 @@ class VaultConfig(Section):
     path: str | None = None
     git_timeout_seconds: Annotated[int, Field(ge=1, le=600)] = 20
     poll_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 2.0
+    network_timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 60
 
 
 class StoreConfig(Section):

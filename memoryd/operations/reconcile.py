@@ -32,6 +32,7 @@ TREE_BATCH = 500
 DISK_NOTICE = "disk"
 """Told while a full disk keeps the catalog from following; the next look that succeeds takes it back."""
 INTENTS_NOTICE = "vault/interrupted"
+MERGE_NOTICE = "vault/merge"
 PASSED = "A link or special file: it is passed over, whatever it leads to."
 
 
@@ -63,6 +64,7 @@ def settle_intents(home: Home, *, patience: float | None = None) -> dict[str, in
     """
     done = {"forward": 0, "undone": 0, "left": 0}
     with home.vault_lane:
+        _settle_merge(home)
         for write, intents in groupby(sorted(home.state.intents.all(), key=_order), key=lambda one: one.id):
             try:
                 _settle(home, list(intents), patience, done)
@@ -73,6 +75,15 @@ def settle_intents(home: Home, *, patience: float | None = None) -> dict[str, in
     if not done["left"]:
         home.notices.pop(INTENTS_NOTICE, None)
     return done
+
+
+def _settle_merge(home: Home) -> None:
+    try:
+        home.vault.settle_merge()
+    except VaultError as error:
+        home.notices[MERGE_NOTICE] = f"A merge that was cut off waits to be settled: {error.message}"
+    else:
+        home.notices.pop(MERGE_NOTICE, None)
 
 
 def _order(intent: Intent) -> tuple[str, float, bytes]:

@@ -48,7 +48,7 @@ _ALWAYS = (
     *("-c", "core.attributesFile=/dev/null"),
     *("-c", "core.abbrev=no"),
 )
-_WRITING = (
+DURABLE = (
     *("-c", "core.fsync=all"),
     *("-c", "core.fsyncMethod=fsync"),
     *("-c", "gc.auto=0"),
@@ -117,13 +117,15 @@ class Git:
         accept: Sequence[int] = (0,),
         feed: bytes | None = None,
         out_limit: int = 64 << 20,
+        settings: Sequence[str] = (),
+        stop: Callable[[], bool] = lambda: False,
     ) -> Finished:
         """A call that reads: it takes no optional lock. Raises a VaultError for an exit code not in `accept`."""
         self.check_version()
-        command = [self._binary or self._program, *_ALWAYS, *arguments]
+        command = [self._binary or self._program, *_ALWAYS, *settings, *arguments]
         environment = {**self._environment, "GIT_OPTIONAL_LOCKS": "0"}
         limit = self.timeout if timeout is None else timeout
-        finished = self._spawn(command, cwd or self.repo, limit, feed, None, None, environment, out_limit)
+        finished = self._spawn(command, cwd or self.repo, limit, feed, None, None, environment, out_limit, stop)
         return self._judge(finished, arguments, accept, limit)
 
     def write(
@@ -140,7 +142,7 @@ class Git:
         Raises GitLocked when a lock lasts longer than `lock_wait`, GitTimeout, DiskFull, GitFailed.
         """
         self.check_version()
-        command = [self._binary or self._program, *_ALWAYS, *_WRITING, *settings, *arguments]
+        command = [self._binary or self._program, *_ALWAYS, *DURABLE, *settings, *arguments]
         started = time.monotonic()
         pause = 0.02
         while True:
@@ -237,11 +239,20 @@ class Git:
         spawned: Callable[[int], None] | None,
         environment: Mapping[str, str] | None = None,
         out_limit: int = 1 << 20,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Finished:
         env = self._environment if environment is None else environment
         try:
             return run_bounded(
-                command, cwd=cwd, env=env, timeout=timeout, out_limit=out_limit, feed=feed, held=held, spawned=spawned
+                command,
+                cwd=cwd,
+                env=env,
+                timeout=timeout,
+                out_limit=out_limit,
+                feed=feed,
+                held=held,
+                spawned=spawned,
+                stop=stop,
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             if cwd.is_dir():

@@ -65,8 +65,9 @@ def run_bounded(
     feed: bytes | None = None,
     held: int | None = None,
     spawned: Callable[[int], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Finished:
-    """Run `command` and wait at most `timeout` seconds.
+    """Run `command` and wait at most `timeout` seconds; once `stop` says so, no longer.
 
     `feed` (at most a pipe's buffer, else it is written while output is not read) goes to stdin, which is
     /dev/null otherwise; `held` is a descriptor that the program and its children inherit; `spawned` learns the pid.
@@ -90,7 +91,7 @@ def run_bounded(
             spawned(process.pid)
         if feed is not None:
             _feed(process, feed)
-        finished = _collect(process, out, message, deadline, out_limit)
+        finished = _collect(process, out, message, deadline, out_limit, stop)
     finally:
         if not finished:
             _end_group(process)
@@ -107,9 +108,14 @@ def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def _collect(
-    process: subprocess.Popen[bytes], out: bytearray, message: _Message, deadline: float, out_limit: int
+    process: subprocess.Popen[bytes],
+    out: bytearray,
+    message: _Message,
+    deadline: float,
+    out_limit: int,
+    stop: Callable[[], bool],
 ) -> bool:
-    """Read both pipes until the program has ended; False when time ran out or it wrote too much."""
+    """Read both pipes until the program has ended; False when time ran out, it wrote too much or is to stop."""
     assert process.stdout is not None and process.stderr is not None
     with selectors.DefaultSelector() as ready:
         for pipe in (process.stdout, process.stderr):
@@ -117,7 +123,7 @@ def _collect(
             ready.register(pipe, selectors.EVENT_READ)
         while ready.get_map():
             left = deadline - time.monotonic()
-            if left <= 0 or len(out) > out_limit:
+            if left <= 0 or len(out) > out_limit or stop():
                 return False
             events = ready.select(min(left, _IDLE))
             for key, _ in events:

@@ -21,6 +21,7 @@ from memoryd.sources.folder import OWNER, FileStat, Folder, Keeper, explained
 from memoryd.sources.git import Git, SpawnHook, Word, literal
 from memoryd.sources.halfway import under_way
 from memoryd.sources.locks import lock_files, remove_stale, wait_for_git
+from memoryd.sources.merge import Mark, Merge, Merged
 
 __all__ = ["FileStat", "Vault", "VaultCommit", "VaultWrite"]
 
@@ -108,6 +109,22 @@ class Vault:
         with self._lane:
             self._refuse_half_way()
             return Attempt(self.git, self._folder, self._keeper(), self._files, writes, spawned).run(message)
+
+    def merge(self, theirs: str, name: str, *, foreign: bool = False) -> Merged:
+        """Take the history of a commit in, whole or not at all; `name` is what messages call it.
+
+        Where only a person can say what holds, everything is as before and VaultConflict names the files of both
+        sides. Also raised: VaultBusy (edits in the way, a half-way state, a detached HEAD), GitLocked, GitTimeout,
+        GitFailed, DiskFull.
+        """
+        with self._lane:
+            self._refuse_half_way()
+            return Merge(self.git, self._folder, self._files, theirs, name, foreign=foreign).run()
+
+    def settle_merge(self) -> None:
+        """Bring a merge of ours that was cut off to its end. Raises GitLocked, GitFailed; then it is tried again."""
+        with self._lane:
+            Mark(self.git, self._folder, self._files).settle()
 
     def remove(self, paths: Sequence[bytes], message: str) -> str | None:
         """Remove these files by a commit of their own, durably; the commit, None where HEAD held none of them.
