@@ -9,11 +9,15 @@
         SecretFound             secret-found
         BadAddress              bad-address
         AmbiguousAddress        ambiguous-address
+        BadCitation             bad-citation
+        ReadOnlyEntry           read-only
+        SupersedeReversed       supersede-reversed
         TokenInvalid            token-invalid
         HeldElsewhere           held-elsewhere
         ContentForgotten        content-forgotten
         OutsideProject          outside-project
         PersonNeeded            person-needed
+        NotText                 not-text
       NotFound                not-found
       ScopeError              scope-error
         ScopeUnknown            scope-unknown
@@ -141,6 +145,21 @@ class AmbiguousAddress(InvalidInput):
     default_next_step = "Give more digits of the address."
 
 
+class BadCitation(InvalidInput):
+    code = "bad-citation"
+    default_next_step = "Nothing was written: look at the file, then cite `path#L10-L20` as it stands there now."
+
+
+class ReadOnlyEntry(InvalidInput):
+    code = "read-only"
+    default_next_step = "Only memories can be superseded or archived; add a memory that says what is different."
+
+
+class SupersedeReversed(InvalidInput):
+    code = "supersede-reversed"
+    default_next_step = "Call memory_supersede the other way round: `id` is the older one, `by` the newer."
+
+
 class TokenInvalid(InvalidInput):
     code = "token-invalid"
     default_next_step = "Call again without `confirm` to see the current plan and get a fresh token."
@@ -164,6 +183,11 @@ class OutsideProject(InvalidInput):
 class PersonNeeded(InvalidInput):
     code = "person-needed"
     default_next_step = "Run the command at a terminal: a person has to read the plan and type what it asks for."
+
+
+class NotText(InvalidInput):
+    code = "not-text"
+    default_next_step = "Leave `redact` out to keep it as it is, if you know that it holds no secret."
 
 
 class NotFound(MemorydError):

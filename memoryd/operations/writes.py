@@ -42,9 +42,9 @@ def write_memories(
     new: Sequence[MemoryFields],
     message: str,
     *,
-    rewritten: tuple[MemoryRow, Mapping[str, Change]] | None = None,
+    rewritten: Sequence[tuple[MemoryRow, Mapping[str, Change]]] = (),
 ) -> Written:
-    """One commit of new files and at most one changed frontmatter; durable on return. The caller holds the vault lane.
+    """One commit of new files and changed frontmatter; durable on return. The caller holds the vault lane.
 
     Raises TokenInvalid where the file to change is not the planned one, VaultFileInvalid where a spoilt file lies in
     the place of a new one, VaultError kinds, DiskFull: nothing is stored.
@@ -53,8 +53,7 @@ def write_memories(
     for path in wanted:
         _require_free(home, path)
     writes = [VaultWrite(path=path, data=entry.render(fields), expected=None) for path, fields in wanted.items()]
-    if rewritten is not None:
-        row, changes = rewritten
+    for row, changes in rewritten:
         data = home.vault.read(row.path)
         if address_of(data) != row.address:
             raise TokenInvalid("The memory changed since this plan was made.")

@@ -53,8 +53,9 @@ Examples: {"type": "decision", "content": "We pin tokenizers to 0.22 because 0.2
 Outside a project pass `scope` (`global` or a project id)."""
 
 SUPERSEDE = """\
-Replace a memory that is no longer true by its next revision; the old one stays in the history. The first call changes \
-nothing and returns the plan with a `confirm` token; call again with the same arguments and that token to do it.
+Replace a memory that is no longer true by its next revision (`content`), or by a newer memory that is there already \
+(`by`); the old one stays in the history. The first call changes nothing and returns the plan with a `confirm` token; \
+call again with the same arguments and that token to do it. memory_add and memory_get answer with ready proposals.
 Examples: {"id": "3f9a2c81", "content": "We pin tokenizers to 0.23 since March."} and then the same with \
 "confirm": "<token>"."""
 
@@ -80,7 +81,8 @@ the session's folder, or absolute) must be a regular file inside this session's 
 
 Text is found by memory_search from then on; what is no text is stored only (`findable` false). The same bytes under \
 the same name answer `exists`, so a repeated call is safe; other bytes become the next state of that name, and the \
-former one stays readable by its `address`. No secrets.
+former one stays readable by its `address`. `redact` leaves secrets out: each becomes `[redacted: <kind>]`; without it \
+everything is kept as given.
 Examples: {"path": "build/test.log", "tags": ["ci"]} or {"name": "review/2026-11-28.md", "text": "# Review\\n..."}.
 
 Outside a project pass `text` and `scope`."""
@@ -164,9 +166,14 @@ def agent_tools(bind: Bind) -> tuple[Tool, ...]:
             "memory_supersede",
             "Replace a memory",
             SUPERSEDE,
-            {"id": memory, "content": {**_TEXT, "description": "What is true now."}, "confirm": confirm},
+            {
+                "id": memory,
+                "content": {**_TEXT, "description": "What is true now."},
+                "by": {**_TEXT, "description": "Instead of `content`: the id of a memory that replaces this one."},
+                "confirm": confirm,
+            },
             bind(gateway.supersede),
-            required=("id", "content"),
+            required=("id",),
             confirms=True,
         ),
         Tool(
@@ -204,6 +211,7 @@ def agent_tools(bind: Bind) -> tuple[Tool, ...]:
                 "name": {**_TEXT, "description": "Such as `build/log.txt`; default: the file's path in the project."},
                 "scope": _SCOPE,
                 "tags": strings,
+                "redact": {"type": "boolean", "description": "Replace secrets before it is stored; text only."},
             },
             bind(artifacts.add_given),
         ),
