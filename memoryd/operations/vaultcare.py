@@ -70,7 +70,7 @@ def connect(
 
     Raises InvalidInput where another remote is set, RemoteFailed where the address does not answer (it is not kept).
     """
-    address = _absolute(url)
+    address = remote.checked_address(url)
     git = home.vault.git
     known = remote.remotes(git)
     if known.get(remote.NAME, address) != address:
@@ -92,14 +92,6 @@ def connect(
                 git.write(["remote", "remove", remote.NAME], timeout=git.timeout)
         raise
     return sync(home, progress=progress, stop=stop)
-
-
-def _absolute(url: str) -> str:
-    """An address that means the same in every directory. Raises InvalidInput."""
-    if not url.strip() or url.startswith("-") or "\0" in url or "\n" in url:
-        raise InvalidInput(f"{url[:80]!r} is no address of a git repository.", parameter="remote")
-    place = Path(url).expanduser()
-    return str(place.absolute()) if place.is_dir() else url
 
 
 def _follow(home: Home, there: str | None) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from memoryd.errors import GitFailed, GitTimeout, PushRejected, RemoteFailed
+from memoryd.errors import GitFailed, GitTimeout, InvalidInput, PushRejected, RemoteFailed
 from memoryd.sources.git import DURABLE, Git, Word
 from memoryd.sources.process import Finished
 
 NAME = "origin"
 Stop = Callable[[], bool]
 _SECRET = re.compile(r"(?<=://)[^/@\s]+@")
+_PASSWORD = re.compile(r"[a-z+]+://[^/@\s]*:[^/@\s]*@", re.IGNORECASE)
 _MOVED = re.compile(r"fetch first|non-fast-forward|stale info|cannot lock ref|failed to update ref|reference already")
 _SETTINGS = (
     *DURABLE,
@@ -49,6 +51,20 @@ class Upstream:
 def shown_url(text: str) -> str:
     """An address (or a message that holds one) without the secrets in it."""
     return _SECRET.sub("", text)
+
+
+def checked_address(url: str) -> str:
+    """An address that means the same in every directory and holds no password. Raises InvalidInput."""
+    if not url.strip() or url.startswith("-") or any(char in url for char in "\0\n\r"):
+        raise InvalidInput(f"{url[:80]!r} is no address of a git repository.", parameter="remote")
+    if _PASSWORD.match(url):
+        raise InvalidInput(
+            "The address holds a password, which git and memoryd would keep in plain text.",
+            next_step="Give the address without it and let a credential helper or ssh log in.",
+            parameter="remote",
+        )
+    place = Path(url).expanduser()
+    return str(place.absolute()) if place.exists() else url
 
 
 def remotes(git: Git) -> dict[str, str]:

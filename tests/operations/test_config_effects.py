@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from memoryd.config import known_keys
-from memoryd.errors import ContentTooLarge, ExtraMissing, GitTimeout
-from memoryd.operations import gateway, reading
+from memoryd.errors import ContentTooLarge, ExtraMissing, GitTimeout, RemoteFailed
+from memoryd.operations import gateway, reading, vaultcare
 from memoryd.operations.collect import COLLECTED, gc
 from memoryd.operations.home import Caller, timestamp
 from memoryd.operations.ingest import Seen, commit_snapshot, store_documents
@@ -27,7 +27,7 @@ from memoryd.server.lanes import JobDesk
 from memoryd.server.tools import MemoryToolbox
 from memoryd.store.format import parse_format
 from memoryd.store.merkle import build
-from tests.operations.conftest import configure, opened, settle
+from tests.operations.conftest import configure, git, opened, settle
 
 HERE = Caller()
 SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "retention", "gc", "limits"}
@@ -188,6 +188,22 @@ def test_vault_path(root, tmp_path, relative):
         shown = add(home, f"Kept in {path}.")
         assert (place / shown["path"]).is_file()
     assert not (root / "vault").exists()
+
+
+def test_vault_network_timeout_seconds(root, tmp_path):
+    """vault.network_timeout_seconds: how long a sync waits for a silent remote."""
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nsleep 60\n")
+    silent.chmod(0o755)
+    configure(root, vault={"network_timeout_seconds": 1, "git_timeout_seconds": 30})
+    with opened(root) as home:
+        add(home, "One.")
+        git("config", "core.sshCommand", silent, cwd=home.vault.path)
+        git("remote", "add", "origin", "ssh://host.invalid/vault.git", cwd=home.vault.path)
+        began = time.monotonic()
+        with pytest.raises(RemoteFailed, match="within 1 s"):
+            vaultcare.sync(home)
+        assert time.monotonic() - began < 10
 
 
 def test_vault_git_timeout_seconds(root):

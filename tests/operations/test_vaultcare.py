@@ -419,7 +419,7 @@ def test_secrets_of_an_address_are_not_shown(homes):
 @pytest.mark.parametrize("kind", ["ssh", "helper"])
 def test_h34_nothing_prompts_and_a_silent_remote_ends_in_time(tmp_path, bare, kind):
     """H34: no terminal, BatchMode for ssh, a blocking helper; adds go on while the network is waited for."""
-    configure(tmp_path / "home", vault={"network_timeout_seconds": 2})
+    configure(tmp_path / "home", vault={"network_timeout_seconds": 6})
     asked = tmp_path / "asked"
     blocker = tmp_path / "block"
     blocker.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nsleep 60\n')
@@ -441,14 +441,13 @@ def test_h34_nothing_prompts_and_a_silent_remote_ends_in_time(tmp_path, bare, ki
                 errors.append(error)
 
         thread = threading.Thread(target=work)
-        began = time.monotonic()
         thread.start()
         while not asked.exists():
             time.sleep(0.01)
         assert add(home, "Pelicans fish at dawn.")["outcome"] == "added"
-        assert time.monotonic() - began < 1.9, "not held up by the network"
-        thread.join(20)
-        assert "no answer within 2 s" in errors[0].message
+        assert thread.is_alive(), "the network is still waited for"
+        thread.join(30)
+        assert "no answer within 6 s" in errors[0].message
         assert "BatchMode=yes" in asked.read_text()
         assert ("-i key" in asked.read_text()) == (kind == "helper")
 
