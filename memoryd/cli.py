@@ -18,6 +18,7 @@ from memoryd.cli_corpora import corpus, job
 from memoryd.cli_repair import repair
 from memoryd.cli_snapshots import TREE_COMMANDS
 from memoryd.cli_upkeep import forget, gc
+from memoryd.cli_vault import vault
 from memoryd.cli_words import spoken
 from memoryd.client import ToldError
 from memoryd.errors import NotFound, VaultFileInvalid
@@ -259,5 +260,6 @@ for _command in (
     gc,
     forget,
     repair,
+    vault,
 ):
     main.add_command(_command)

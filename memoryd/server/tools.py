@@ -30,6 +30,7 @@ from memoryd.server.commands import tree_commands, tree_jobs
 from memoryd.server.lanes import Duty, JobBody, JobStore, Progress, Stop
 from memoryd.server.offered import INSTRUCTIONS, agent_tools
 from memoryd.server.toolbox import Asker, Run, Toolbox
+from memoryd.server.vaults import vault_commands, vault_jobs
 
 _log = logging.getLogger(__name__)
 SOCKETS = ("rpc.sock", "http.sock")
@@ -48,7 +49,7 @@ class MemoryToolbox(Toolbox):
         self._root = Path(paths.home)
         self._home: Home | None = None
         self.tools = agent_tools(self._bound)
-        self.commands = tree_commands(self._bound)
+        self.commands = (*tree_commands(self._bound), *vault_commands(self._bound))
 
     @property
     def home(self) -> Home:
@@ -157,7 +158,8 @@ class MemoryToolbox(Toolbox):
             return optimize.optimize(home, everything=bool(args.get("everything")), progress=progress, stop=stop)
 
         bodies = {"corpus-scan": scan_job, "rebuild": rebuild_job, "check": check_job, "gc": gc_job}
-        return {**bodies, "optimize": optimize_job, "repair": repair_job, **tree_jobs(home)}, home.jobs
+        bodies |= {"optimize": optimize_job, "repair": repair_job}
+        return {**bodies, **tree_jobs(home), **vault_jobs(home)}, home.jobs
 
     def _bound(self, operation: Callable[..., dict[str, Any]]) -> Run:
         def run(asker: Asker, given: dict[str, Any]) -> dict[str, Any]:
