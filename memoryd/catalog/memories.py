@@ -92,6 +92,11 @@ class Memories:
         found = self._found("m.id IN (SELECT value FROM json_each(:ids))", "m.id", scopes, ids=json.dumps(list(ids)))
         return {row.fields.id: row for row in found}
 
+    def keyed(self, scope: str, key: str) -> list[MemoryRow]:
+        """The memories in force under this key in a scope, the newest first."""
+        where = "m.key = :key AND m.status = 'in_force'"
+        return self._found(where, "m.created_at DESC, m.id LIMIT 20", (scope,), key=key)
+
     def by_document(self, document_id: str) -> MemoryRow | None:
         """The memory in this very file, whatever other file holds its id."""
         row = self._db.row(f"{_SELECT} WHERE d.document_id = ?", (document_id,))

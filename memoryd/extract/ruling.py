@@ -162,7 +162,7 @@ def _contrary(before: _Statement, after: _Statement) -> Revision | None:
     """The same said with the other polarity; one of them may go on with what to do instead."""
     shared = before.core & after.core
     smaller = min(len(before.core), len(after.core))
-    if len(shared) < 2 or len(shared) < 0.75 * smaller:
+    if before.core != after.core and (len(shared) < 2 or len(shared) < 0.75 * smaller):
         return None
     return Revision(0.6 + 0.4 * len(shared) / len(before.core | after.core), "contrary")
 

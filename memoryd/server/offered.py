@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from memoryd.operations import artifacts, gateway, health, reading, since
+from memoryd.operations.citations import CITATIONS_MOST
+from memoryd.operations.feedback import NOTE_LIMIT, VERDICTS, feedback
 from memoryd.records import MEMORY_TYPES
 from memoryd.server.commands import Bind
 from memoryd.server.toolbox import Tool
@@ -35,7 +37,8 @@ Examples: {"query": "why do we pin the tokenizer version", "kinds": ["memory"]} 
 {"query": "ECONNRESET retry_budget", "mode": "keyword", "path_prefix": "docs/"}.
 
 Sees `global` and this session's project; `scope` names another one. Each hit carries id, content address, byte \
-offsets, lines, an excerpt and its source."""
+offsets, lines, an excerpt and its source. `citations` says of each place that a memory cites whether it is `fresh`, \
+`changed`, `missing` or `unknown`: where it is changed or missing, look before you rely on the memory."""
 
 RECALL = """\
 Brief yourself at the start of a task: returns the memories that matter for it and for this project, within a small \
@@ -50,12 +53,15 @@ memory_supersede on that id instead of a second memory.
 Examples: {"type": "decision", "content": "We pin tokenizers to 0.22 because 0.23 changed the ids."} or \
 {"type": "lesson", "title": "Flaky upload test", "content": "It shared a port; give each test its own."}.
 
-Outside a project pass `scope` (`global` or a project id)."""
+`citations` names the places of this project's files that show it, such as `src/client.py#L10-L20`: every later answer \
+says whether they still stand there. Outside a project pass `scope` (`global` or a project id)."""
 
 SUPERSEDE = """\
 Replace a memory that is no longer true by its next revision (`content`), or by a newer memory that is there already \
 (`by`); the old one stays in the history. The first call changes nothing and returns the plan with a `confirm` token; \
 call again with the same arguments and that token to do it. memory_add and memory_get answer with ready proposals.
+Without `citations` \
+the next revision cites what this one does; the same words with other `citations` correct them alone.
 Examples: {"id": "3f9a2c81", "content": "We pin tokenizers to 0.23 since March."} and then the same with \
 "confirm": "<token>"."""
 
@@ -69,10 +75,20 @@ Read one entry whole, or its facts: give exactly one of `id` (from a result), `a
 (`label/path`). `offset` and `limit` are bytes. `problem` says where a file could not be read as it was meant.
 
 `metadata` returns facts instead of the content: size, extraction and embedding (`embedded`, `pending` or `poisoned`, \
-with the reason), tags, the revisions of a memory, and what stood at this place before. Use it when an entry is not \
-found as it should be, for content that is no text, or to get at an earlier state by its `address`.
-Examples: {"id": "3f9a2c81"}, {"source": "docs/setup.md", "offset": 60000} or {"source": "docs/setup.md", \
-"metadata": true}."""
+with the reason), tags, and what stood at this place before; of a memory also when each revision of its fact was in \
+force and who replaced it, recalls and feedback. Use it when an entry is not \
+found as it should be, for content that is no text, or to get at an earlier state by its `address`. `as_of` with a \
+memory's id reads what was in force at that moment.
+Examples: {"id": "3f9a2c81"}, {"source": "docs/setup.md", "offset": 60000}, {"source": "docs/setup.md", \
+"metadata": true} or {"id": "3f9a2c81", "as_of": "2026-05-01"}."""
+
+FEEDBACK = """\
+Say whether a memory that you relied on held: `useful`, `wrong` or `outdated`, with a `note` where a few words help \
+the next reader (no secrets). It is counted for the fact and shown by a review; nothing is retired by it. After `wrong` \
+and `outdated` the answer carries the calls that would retire it: if you know what holds now, make them. Your last \
+verdict on a revision stands; the same one again changes nothing.
+Examples: {"id": "3f9a2c81", "verdict": "useful"} or {"id": "3f9a2c81", "verdict": "outdated", "note": "the service \
+moved to port 9090"}."""
 
 ARTIFACT = """\
 Keep a file or a long text as it is, so that a later session finds and reads it: a build log, a transcript, a diff, a \
@@ -109,6 +125,11 @@ _TEXT: dict[str, Any] = {"type": "string"}
 _SCOPE = {
     **_TEXT,
     "description": "`global` or a project id as memory_status shows it; default: this session's project.",
+}
+_CITATIONS = {
+    "type": "array",
+    "items": _TEXT,
+    "description": f"Files of this session's project: `path`, `path#L10` or `path#L10-L20`; at most {CITATIONS_MOST}.",
 }
 _MODES = {"type": "string", "enum": list(reading.MODES), "description": "How to match; default hybrid."}
 
@@ -157,7 +178,9 @@ def agent_tools(bind: Bind) -> tuple[Tool, ...]:
                 "title": {**_TEXT, "description": "One line; default: the first line of the content."},
                 "tags": strings,
                 "key": {**_TEXT, "description": "Names a fact that changes over time, within its scope."},
+                "citations": _CITATIONS,
                 "scope": _SCOPE,
+                "force": {**_TEXT, "description": "After `similar`: why it is to be stored all the same."},
             },
             bind(gateway.add),
             required=("content", "type"),
@@ -170,6 +193,7 @@ def agent_tools(bind: Bind) -> tuple[Tool, ...]:
                 "id": memory,
                 "content": {**_TEXT, "description": "What is true now."},
                 "by": {**_TEXT, "description": "Instead of `content`: the id of a memory that replaces this one."},
+                "citations": _CITATIONS,
                 "confirm": confirm,
             },
             bind(gateway.supersede),
@@ -196,10 +220,23 @@ def agent_tools(bind: Bind) -> tuple[Tool, ...]:
                 "offset": {"type": "integer", "minimum": 0, "description": "First byte; default 0."},
                 "limit": {"type": "integer", "minimum": 1, "description": "At most this many bytes."},
                 "metadata": {"type": "boolean", "description": "Facts and history instead of the content."},
+                "as_of": {**_TEXT, "description": "A day or time: with `id`, the revision in force then."},
                 "scope": _SCOPE,
             },
             bind(reading.get),
             read_only=True,
+        ),
+        Tool(
+            "memory_feedback",
+            "Say if it held",
+            FEEDBACK,
+            {
+                "id": memory,
+                "verdict": {**_TEXT, "enum": list(VERDICTS)},
+                "note": {**_TEXT, "description": f"One line of at most {NOTE_LIMIT} characters: why, or what holds."},
+            },
+            bind(feedback),
+            required=("id", "verdict"),
         ),
         Tool(
             "artifact_add",

@@ -28,7 +28,7 @@ def test_the_proposal_for_archived_words_brings_them_back(home, project):
     retired = add(home, caller, WORDS + " ")
     assert (retired["outcome"], retired["status"], retired["successor"]) == ("retired", "archived", None)
     assert retired["proposal"]["tool"] == "memory_supersede"
-    back = confirmed(gateway.supersede, home, caller, **retired["proposal"]["arguments"])
+    back = gateway.supersede(home, caller, **retired["proposal"]["arguments"])
     assert (back["outcome"], back["fact"], back["id"] == first["id"]) == ("superseded", first["fact"], False)
     again = add(home, caller)
     assert (again["outcome"], again["id"]) == ("exists", back["id"])
@@ -40,8 +40,9 @@ def test_the_proposal_for_superseded_words_brings_them_back(home, project):
     a = add(home, caller)
     b = confirmed(gateway.supersede, home, caller, id=a["id"], content="Use blanks.")
     retired = add(home, caller)
-    assert retired["proposal"]["arguments"] == {"id": b["id"], "content": WORDS}
-    back = confirmed(gateway.supersede, home, caller, **retired["proposal"]["arguments"])
+    asked = retired["proposal"]["arguments"]
+    assert {**asked, "confirm": ""} == {"id": b["id"], "content": WORDS, "confirm": ""}
+    back = gateway.supersede(home, caller, **asked)
     count = commits(home)
     again = add(home, caller, " Use  tabs.\n")
     assert (again["outcome"], again["id"]) == ("exists", back["id"]), "A, B, A: A's words are in force"
@@ -49,7 +50,7 @@ def test_the_proposal_for_superseded_words_brings_them_back(home, project):
     confirmed(gateway.archive, home, caller, id=back["id"], reason="Neither.")
     last = add(home, caller)
     assert last["proposal"]["arguments"]["id"] == back["id"]
-    assert confirmed(gateway.supersede, home, caller, **last["proposal"]["arguments"])["fact"] == a["id"]
+    assert gateway.supersede(home, caller, **last["proposal"]["arguments"])["fact"] == a["id"]
 
 
 def test_a_successor_out_of_sight_is_no_proposal(home, project):

@@ -1,0 +1,206 @@
+"""What in force says the same as a new memory, what does it revise, and what is only near?
+
+Words decide, not nearness alone: the same words are a variant, another value or the contrary in the same place revises,
+and everything else is at most flagged. Vectors only help to find and to order. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from memoryd.catalog.memories import MemoryRow
+from memoryd.digest import document_id
+from memoryd.errors import IndexProblem, MemorydError, ModelError, NotFound, StoreError
+from memoryd.extract.passages import extract, identify
+from memoryd.extract.ruling import Revision, is_statement, revises
+from memoryd.extract.wording import Words, overlap, same_words, words
+from memoryd.operations.home import Home
+from memoryd.operations.known import body_of
+from memoryd.operations.nearness import cosine, cuts, likeness
+from memoryd.records import VAULT_SOURCE, Filter, IndexedPassage, MemoryFields, shown_path
+from memoryd.sources import entry
+
+QUERY_CHARACTERS = 2000
+BY_WORDS, BY_MEANING, NEWEST = 24, 12, 24
+"""Memories that are looked at: found by words, by meaning, and the newest ones, which no index may know yet."""
+BEHIND_MOST = 200
+PASSAGES_MOST = 12
+"""Passages that a caller waits for; the background check looks at all of a longer memory."""
+PROSE_LEAST = 12
+"""Words from which a text that is no single statement can be told by likeness alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A memory in force beside the new one. `variant`: the same words; `revision`: what the new one says otherwise."""
+
+    row: MemoryRow
+    body: str
+    cosine: float | None
+    likeness: float
+    variant: bool = False
+    revision: Revision | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Compared:
+    """What was found, each best first. `checked` is False where the model had no say, or not about all of it."""
+
+    checked: bool
+    variants: list[Near] = field(default_factory=list)
+    revised: list[Near] = field(default_factory=list)
+    similar: list[Near] = field(default_factory=list)
+
+
+def compare(home: Home, new: MemoryFields, *, wait: float | None = None, whole: bool = False) -> Compared:
+    """Compare a memory with those in force in its scope, itself left out.
+
+    The model is waited for at most `wait` seconds in all (None: `search.model_wait_ms`); `whole` looks at every passage
+    of it.
+    """
+    if not home.memories.listed((new.scope,), ("in_force",), (), 1, 0):
+        return Compared(checked=True)  # nothing to compare with: the model need not even start
+    allowed = home.config.search.model_wait_ms / 1000 if wait is None else wait
+    mine, checked = _vectors(home, new, allowed, None if whole else PASSAGES_MOST)
+    rows = [row for row in _candidates(home, new, mine[:1]) if row.fields.id != new.id]
+    theirs = _vectors_of(home, rows) if mine else {}
+    found = Compared(checked)
+    said = words(new.body)
+    for row in rows:
+        near = _near(home, new, said, row, cosine(mine, theirs.get(row.document_id, ())))
+        if near is not None:
+            _sort_in(home, new, near, found)
+    _order(found)
+    return found
+
+
+def _near(home: Home, new: MemoryFields, said: Words, row: MemoryRow, meaning: float | None) -> Near | None:
+    try:
+        body = body_of(home, row)
+    except (NotFound, StoreError):
+        return None  # it cannot be read; `check` says so
+    alike = likeness(overlap(said, words(body)), meaning)
+    same = row.fields.type == new.type and row.fields.key == new.key and same_words(new.body, body)
+    return Near(row, body, meaning, alike, variant=same, revision=None if same else revises(body, new.body))
+
+
+def _sort_in(home: Home, new: MemoryFields, near: Near, found: Compared) -> None:
+    limits = cuts(home)
+    if near.variant:
+        found.variants.append(near)
+    elif new.key is not None and near.row.fields.key == new.key:
+        found.revised.append(_because(near, f"it holds the same key `{new.key}`"))
+    elif near.revision is not None and near.row.fields.key is None:
+        said = (
+            "it says the contrary" if near.revision.kind == "contrary" else "it gives another value for the same thing"
+        )
+        found.revised.append(_because(near, said))
+    elif _is_prose(new.body, near.body) and near.likeness >= limits.revision:
+        found.revised.append(_because(near, "it says nearly the same, with differences"))
+    elif near.likeness >= limits.similar:
+        found.similar.append(near)
+
+
+def _because(near: Near, reason: str) -> Near:
+    return Near(near.row, near.body, near.cosine, near.likeness, near.variant, near.revision, reason)
+
+
+def _is_prose(new: str, old: str) -> bool:
+    """Whether two texts are too long to be told apart as statements: then likeness speaks."""
+    if is_statement(new) and is_statement(old):
+        return False
+    return min(len(words(new).tokens), len(words(old).tokens)) >= PROSE_LEAST
+
+
+def _order(found: Compared) -> None:
+    """Same key first, then the surest revision, then the most alike; of equal ones the newest."""
+    found.variants.sort(key=lambda near: near.row.fields.created, reverse=True)
+    found.revised.sort(key=lambda near: near.row.fields.created, reverse=True)
+    found.revised.sort(key=_rank)
+    found.similar.sort(key=lambda near: -near.likeness)
+
+
+def _rank(near: Near) -> tuple[bool, float, float]:
+    by_key = near.reason.startswith("it holds the same key")
+    return not by_key, -round(near.revision.score if near.revision else 0.0, 3), -round(near.likeness, 2)
+
+
+def _candidates(home: Home, new: MemoryFields, vectors: Sequence[bytes]) -> list[MemoryRow]:
+    """Memories in force of the scope that share words or meaning with the new one, and the newest ones."""
+    wanted = Filter(scopes=(new.scope,), kinds=("memory",))
+    documents: dict[str, None] = {}
+    generation = home.generation
+    if generation is not None and generation.lexical is not None:
+        text = f"{new.title}\n{new.body}"[:QUERY_CHARACTERS]
+        try:
+            documents |= dict.fromkeys(hit.document_id for hit in generation.lexical.search(text, wanted, BY_WORDS))
+        except IndexProblem:
+            documents = {}  # the newest ones and those by meaning remain
+    if generation is not None and generation.vectors is not None and vectors:
+        try:
+            found = generation.vectors.search(vectors[0], wanted, BY_MEANING)
+        except IndexProblem:
+            found = []
+        documents |= dict.fromkeys(hit.document_id for hit in found)
+    if generation is not None:  # what the lexical index has not taken in yet
+        behind = home.documents.changed_after(generation.watermark.lexical_seq, BEHIND_MOST)
+        documents |= dict.fromkeys(row.document_id for row in behind if row.source == VAULT_SOURCE)
+    rows = [*home.memories.of_documents(list(documents)).values()]
+    rows += home.memories.listed((new.scope,), ("in_force",), (), NEWEST, 0)
+    if new.key is not None:
+        rows += home.memories.keyed(new.scope, new.key)
+    distinct = {row.document_id: row for row in rows}
+    return [row for row in distinct.values() if row.fields.status == "in_force" and row.fields.scope == new.scope]
+
+
+def _vectors(home: Home, new: MemoryFields, wait: float, most: int | None) -> tuple[list[bytes], bool]:
+    """The vectors of a memory's passages as far as the model gave them in time, and whether that is all of them.
+
+    What was embedded is kept, so that indexing need not embed it again.
+    """
+    passages = _passages(new)
+    fingerprint = home.host.identity.fingerprint
+    try:
+        known = home.cache.get_many(fingerprint, [one.text_sha256 for one in passages])
+    except MemorydError:
+        known = {}
+    fresh: dict[str, bytes] = {}
+    until = time.monotonic() + wait
+    for one in islice(passages, most):
+        if one.text_sha256 in known or one.text_sha256 in fresh:
+            continue
+        try:
+            fresh[one.text_sha256] = home.host.embed_query(one.embed_text, max(0.0, until - time.monotonic()))
+        except ModelError:
+            break
+    if fresh:
+        home.cache.put_many(fingerprint, fresh)
+    vectors = [known.get(one.text_sha256) or fresh.get(one.text_sha256) for one in passages]
+    there = [vector for vector in vectors if vector is not None]
+    return there, len(there) == len(passages)
+
+
+def _passages(new: MemoryFields) -> Sequence[IndexedPassage]:
+    """As ingest will cut the file of this memory."""
+    data, path = entry.render(new), entry.file_path(new)
+    found = extract(shown_path(path), data, body_start=entry.parse(data).body_start, title=new.title)
+    return identify(document_id(VAULT_SOURCE, path), found.said_title, found.passages)
+
+
+def _vectors_of(home: Home, rows: Iterable[MemoryRow]) -> dict[str, list[bytes]]:
+    """The vectors of memories that are embedded already, by document."""
+    passages = home.passages.of_documents([row.document_id for row in rows])
+    try:
+        known = home.cache.get_many(
+            home.host.identity.fingerprint, [one.text_sha256 for found in passages.values() for one in found]
+        )
+    except MemorydError:
+        return {}
+    return {
+        document: [known[one.text_sha256] for one in found if one.text_sha256 in known]
+        for document, found in passages.items()
+    }

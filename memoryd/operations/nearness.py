@@ -1,0 +1,79 @@
+"""How near are two whole memories in meaning, and from which nearness on does that say anything?
+
+A memory of several passages is as near to another one as its passages are on average to the nearest ones there, looked
+at from the side from which it is nearer: the shorter one may be a part of the longer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from array import array
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from operator import mul
+
+from memoryd.operations.home import Home
+
+THRESHOLDS = "thresholds.json"
+PLAIN = "words"
+"""The name under which cuts stand that hold without any model."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """From where on two memories are called similar, and one a likely revision of the other; `gap` is False where the
+    measured pairs leave no gap between what is the same and what is not."""
+
+    similar: float
+    revision: float
+    gap: bool = True
+
+
+DEFAULT = Cuts(similar=0.45, revision=0.62)
+"""Of `likeness`, for a model that was never calibrated: measured on the pairs that memoryd ships with."""
+
+
+def likeness(overlap: float, cosine: float | None) -> float:
+    """One number for how alike two texts are: words alone where there is no vector, else words and meaning together."""
+    return overlap if cosine is None else (overlap + max(0.0, cosine)) / 2
+
+
+def cosine(one: Sequence[bytes], other: Sequence[bytes]) -> float | None:
+    """Nearness (-1 to 1) of two texts by the unit vectors (float32) of their passages; None where one has none."""
+    if not one or not other:
+        return None
+    left, right = [array("f", vector) for vector in one], [array("f", vector) for vector in other]
+    table: list[list[float]] = [[sum(map(mul, a, b)) for b in right] for a in left]
+    there = sum(map(max, table)) / len(left)
+    back = sum(map(max, zip(*table, strict=True))) / len(right)
+    return float(max(there, back))
+
+
+def cuts(home: Home) -> Cuts:
+    """The cuts that `memoryd calibrate` measured with the active model, else the default ones."""
+    return read_cuts(home).get(home.host.identity.fingerprint, DEFAULT)
+
+
+def read_cuts(home: Home) -> dict[str, Cuts]:
+    """Cuts by model fingerprint; what cannot be read counts as never measured, and a notice says so."""
+    path = home.root / THRESHOLDS
+    try:
+        told = json.loads(path.read_bytes())["models"]
+        names = {one.name for one in fields(Cuts)}
+        found = {model: Cuts(**{k: v for k, v in told[model].items() if k in names}) for model in told}
+    except FileNotFoundError:
+        found = {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        home.notices[THRESHOLDS] = f"{path} cannot be read ({error}): run `memoryd calibrate`."
+        return {}
+    home.notices.pop(THRESHOLDS, None)
+    return found
+
+
+def keep_cuts(home: Home, model: str, measured: Cuts) -> None:
+    """Note what was measured with a model. Raises OSError."""
+    told = {name: asdict(one) for name, one in {**read_cuts(home), model: measured}.items()}
+    data = json.dumps({"v": 1, "models": told}, indent=2, sort_keys=True) + "\n"
+    home.files.replace(home.root / THRESHOLDS, data.encode(), owner="thresholds")
