@@ -64,7 +64,7 @@ def settle_intents(home: Home, *, patience: float | None = None) -> dict[str, in
     """
     done = {"forward": 0, "undone": 0, "left": 0}
     with home.vault_lane:
-        _settle_merge(home)
+        _settle_merge(home, patience)
         for write, intents in groupby(sorted(home.state.intents.all(), key=_order), key=lambda one: one.id):
             try:
                 _settle(home, list(intents), patience, done)
@@ -77,9 +77,9 @@ def settle_intents(home: Home, *, patience: float | None = None) -> dict[str, in
     return done
 
 
-def _settle_merge(home: Home) -> None:
+def _settle_merge(home: Home, patience: float | None) -> None:
     try:
-        home.vault.settle_merge()
+        home.vault.settle_merge(patience=patience)
     except VaultError as error:
         home.notices[MERGE_NOTICE] = f"A merge that was cut off waits to be settled: {error.message}"
     else:

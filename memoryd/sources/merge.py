@@ -172,7 +172,7 @@ class Mark:
         """Note the git that is about to work."""
         self._note({**self._read(), "pid": pid, "started": started})
 
-    def settle(self, *, cut_off: bool = True) -> bool:
+    def settle(self, *, cut_off: bool = True, patience: float | None = None) -> bool:
         """End a merge that was noted: durable where HEAD holds it (True), else undone. True where none is noted.
 
         One that was `cut_off` may have left files behind. Raises GitLocked where a foreign lock stays, GitFailed.
@@ -183,7 +183,8 @@ class Mark:
         landed = True
         if note:
             if cut_off:
-                remove_stale(self._git, self._files, int(note["pid"]), float(note["started"]), self._git.lock_wait)
+                wait = self._git.lock_wait if patience is None else patience
+                remove_stale(self._git, self._files, int(note["pid"]), float(note["started"]), wait)
             landed = self._landed(str(note["theirs"]))
             if not landed:
                 self._undo(str(note["theirs"]), cut_off)

@@ -121,10 +121,13 @@ class Vault:
             self._refuse_half_way()
             return Merge(self.git, self._folder, self._files, theirs, name, foreign=foreign).run()
 
-    def settle_merge(self) -> None:
-        """Bring a merge of ours that was cut off to its end. Raises GitLocked, GitFailed; then it is tried again."""
+    def settle_merge(self, *, patience: float | None = None) -> None:
+        """Bring a merge of ours that was cut off to its end, waiting so many seconds for foreign locks.
+
+        Raises GitLocked, GitFailed; then it is tried again.
+        """
         with self._lane:
-            Mark(self.git, self._folder, self._files).settle()
+            Mark(self.git, self._folder, self._files).settle(patience=patience)
 
     def remove(self, paths: Sequence[bytes], message: str) -> str | None:
         """Remove these files by a commit of their own, durably; the commit, None where HEAD held none of them.
