@@ -240,6 +240,7 @@ def _show_restored(data: Mapping[str, Any]) -> None:
     is_flag=True,
     help="Store a content that was erased with `memoryd forget`; asks at the terminal and stops the daemon.",
 )
+@click.option("--redact", is_flag=True, help="Replace each secret by `[redacted: <kind>]` first; text only.")
 @scope_option
 @json_option
 @click.pass_obj
@@ -250,6 +251,7 @@ def add(
     tags: tuple[str, ...],
     label: str | None,
     allow_forgotten: bool,
+    redact: bool,
     scope: str | None,
     as_json: bool,
 ) -> None:
@@ -258,8 +260,8 @@ def add(
     Text is found by search from then on; the same bytes under the same name are one entry.
     """
     if str(what) != "-" and what.is_dir():
-        if name is not None or tags or allow_forgotten:
-            raise click.UsageError("A directory takes --label, not --name, --tag or --allow-forgotten.")
+        if name is not None or tags or allow_forgotten or redact:
+            raise click.UsageError("A directory takes --label, not --name, --tag, --redact or --allow-forgotten.")
         data = _taken(context, what, label, scope, as_json)
         emit(data, as_json, lambda: _show_taken(data))
         return
@@ -270,6 +272,8 @@ def add(
     if str(what) == "-" and allow_forgotten:
         raise click.UsageError("A person has to answer on standard input: give a file with --allow-forgotten.")
     given: dict[str, Any] = {"name": name, "tags": list(tags) or None, "scope": scope}
+    if redact:
+        given["redact"] = True
     data = (_let_in if allow_forgotten else _added)(context, what, given, as_json)
     emit(data, as_json, lambda: _show_added(data))
 
@@ -304,6 +308,9 @@ def _show_added(data: Mapping[str, Any]) -> None:
     found = "found by search" if data["findable"] else "kept, not searched"
     click.echo(f"{data['outcome']}: {data['source']} {data['size']} bytes, {found}")
     click.echo(f"  {data['address']}")
+    if "redacted" in data:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in data["redacted"]["kinds"].items())
+        click.echo(f"  {data['redacted']['count']} redacted{': ' if kinds else ''}{kinds}")
 
 
 TREE_COMMANDS = (snapshot, snapshots, diff, restore, add)

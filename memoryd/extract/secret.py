@@ -114,7 +114,9 @@ def _private_keys(text: str) -> Iterator[Span]:
         lines = _BODY.match(text, body.start("body"), limit)
         end = closing + 5 if closing >= 0 else lines.end() if lines is not None else body.end()
         yield "private-key", start, end
+    done = 0
     for match in _PUTTY.finditer(text):
-        lines = _PUTTY_LINES.match(text, match.end())
+        lines = _PUTTY_LINES.match(text, match.end()) if match.start() >= done else None
         if lines is not None and "\n" in lines[0]:
-            yield "private-key", match.start(), lines.end()
+            done = lines.end()
+            yield "private-key", match.start(), done

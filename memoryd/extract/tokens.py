@@ -73,7 +73,7 @@ SHAPES = (
     Shape("notion-token", ("ntn_",), _ALNUM, 40),
     Shape("figma-token", ("figd_",), _WORD, 36),
     Shape("newrelic-key", ("NRAK-",), "A-Z0-9", 24),
-    Shape("grafana-token", ("glsa_", "glc_"), f"{_WORD}+/=", 32),
+    Shape("grafana-token", ("glsa_", "glc_eyJ"), f"{_WORD}+/=", 32),
     Shape("sentry-token", ("sntrys_", "sntryu_"), f"{_WORD}+/=", 40),
     Shape("vault-token", ("hvs.", "hvb.", "hvr."), _WORD, 24),
     Shape("terraform-token", (".atlasv1.",), _WORD, 60),

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.digest import PREFIX, address_of, document_id
-from memoryd.errors import BlankContent, ContentTooLarge, InvalidInput, NotFound, OutsideProject
+from memoryd.errors import BlankContent, ContentTooLarge, InvalidInput, NotFound, NotText, OutsideProject
+from memoryd.extract.text import decode
 from memoryd.operations import callers
 from memoryd.operations.fresh import differs
+from memoryd.operations.guard import redacted
 from memoryd.operations.home import Caller, Home
-from memoryd.operations.ingest import Seen, store_group
+from memoryd.operations.ingest import CITED, Seen, store_group
 from memoryd.operations.inputs import checked_characters, checked_tags
 from memoryd.operations.kept import place_text
 from memoryd.records import ARTIFACT_SOURCE, shown_path
@@ -31,21 +33,35 @@ def add_given(
     name: str | None = None,
     scope: str | None = None,
     tags: Sequence[str] | None = None,
+    redact: bool = False,
 ) -> dict[str, Any]:
     """As `add`, for a session: a text, or a regular file of the project that the session started in.
 
     A file's name is its path within the work tree; a text without a name is named by its address. Raises BlankContent,
-    OutsideProject and NotFound as well.
+    OutsideProject, NotFound and (with `redact`) NotText as well.
     """
     if (text is None) == (path is None):
         raise InvalidInput("Give exactly one of `text` and `path`.", parameter="text")
     if path is not None:
         data, own_name = _of_project(home, caller, path)
     else:
-        data = _bytes_of(text or "")
-        own_name = f"text-{address_of(data).removeprefix(PREFIX)[:8]}.txt"
+        data, own_name = _bytes_of(text or ""), None
+    data, told = _without_secrets(data) if redact else (data, {})
+    own_name = own_name or f"text-{address_of(data).removeprefix(PREFIX)[:8]}.txt"
     kept = add(home, caller, data=data, name=name or own_name, scope=scope, tags=tags)
-    return {**kept, "next": _next(kept)}
+    return {**kept, **told, "next": _next(kept)}
+
+
+def _without_secrets(data: bytes) -> tuple[bytes, dict[str, Any]]:
+    """The bytes with each secret replaced, and how many of which kind for the answer. Raises NotText."""
+    decoded = decode(data)
+    if decoded is None:
+        raise NotText("What is no text cannot be redacted; nothing was stored.", parameter="redact")
+    done = redacted(decoded.raw)
+    if done.counts:
+        handler = "surrogatepass" if decoded.encoding.startswith("utf-16") else "surrogateescape"
+        data = data[: decoded.skip] + done.text.encode(decoded.encoding, handler)
+    return data, {"redacted": {"count": sum(done.counts.values()), "kinds": done.counts}}
 
 
 def _bytes_of(text: str) -> bytes:
@@ -89,12 +105,15 @@ def add_file(
     scope: str | None = None,
     tags: Sequence[str] | None = None,
     allow_forgotten: bool = False,
+    redact: bool = False,
 ) -> dict[str, Any]:
-    """As `add`, with the bytes of a regular file; its name is the default. Raises NotFound as well."""
+    """As `add`, with the bytes of a regular file; its name is the default. Raises NotFound and NotText as well."""
     place = _place(home, caller, path)
     data = _read(home, place.parent, Path(place.name))
+    data, told = _without_secrets(data) if redact else (data, {})
     given = name if name is not None else Path(path).name
-    return add(home, caller, data=data, name=given, scope=scope, tags=tags, allow_forgotten=allow_forgotten)
+    kept = add(home, caller, data=data, name=given, scope=scope, tags=tags, allow_forgotten=allow_forgotten)
+    return {**kept, **told}
 
 
 def _place(home: Home, caller: Caller, path: str) -> Path:
@@ -174,7 +193,8 @@ def _path(name: str) -> bytes:
     """A name as the path of a document: relative, with folders if it likes. Raises InvalidInput."""
     path = os.fsencode(name)
     parts = path.split(b"/")
-    bad = any(part in (b"", b".", b"..") for part in parts) or any(byte < 32 or byte == 127 for byte in path)
+    taken = parts[0] == CITED.encode()  # what memories cite
+    bad = taken or any(part in (b"", b".", b"..") for part in parts) or any(byte < 32 or byte == 127 for byte in path)
     if bad or len(path) > NAME_BYTES:
         raise InvalidInput(
             f"{name[:80]!r} is no name for an artifact.",

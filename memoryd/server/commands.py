@@ -1,4 +1,4 @@
-"""What does the command line ask of a daemon that no agent is offered: trees, their differences, artifacts?
+"""What does the command line ask of a daemon that no agent is offered: trees, their differences, artifacts, secrets?
 
 Short questions run like a tool's call; what may take long is a job. A path that is no UTF-8 travels as base64.
 """
@@ -6,7 +6,7 @@ Short questions run like a tool's call; what may take long is a job. A path that
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memoryd.operations import artifacts, changes, kept, restore, snapshots
@@ -16,6 +16,7 @@ from memoryd.server.lanes import JobBody, Progress, Stop
 from memoryd.server.toolbox import Run, Tool
 
 Bind = Callable[[Callable[..., dict[str, Any]]], Run]
+WRITING = ("memory_add", "memory_supersede", "memory_archive")
 _TEXT: dict[str, Any] = {"type": "string"}
 _TEXTS: dict[str, Any] = {"type": "array", "items": _TEXT}
 
@@ -44,10 +45,29 @@ def tree_commands(bind: Bind) -> tuple[Tool, ...]:
             "artifact_keep",
             "Keep an artifact",
             "A file of this machine becomes an artifact.",
-            {"path": _TEXT, "name": _TEXT, "scope": _TEXT, "tags": _TEXTS},
+            {"path": _TEXT, "name": _TEXT, "scope": _TEXT, "tags": _TEXTS, "redact": {"type": "boolean"}},
             bind(artifacts.add_file),
             required=("path",),
         ),
+    )
+
+
+def writing_commands(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """The tools that write memories as a person's commands call them: with the word that a secret may stay in.
+
+    They have the tools' names, and only the home's own HTTP socket looks here: no session can pass `allow_secret`.
+    """
+    return tuple(
+        Tool(
+            tool.name,
+            tool.title,
+            tool.description,
+            {**tool.schema["properties"], "allow_secret": {"type": "boolean"}},
+            tool.run,
+            required=tuple(tool.schema.get("required", ())),
+        )
+        for tool in tools
+        if tool.name in WRITING
     )
 
 

@@ -26,7 +26,7 @@ from memoryd.operations import (
 )
 from memoryd.operations.home import Caller, Home, open_home
 from memoryd.runtime import RuntimePaths
-from memoryd.server.commands import tree_commands, tree_jobs
+from memoryd.server.commands import tree_commands, tree_jobs, writing_commands
 from memoryd.server.lanes import Duty, JobBody, JobStore, Progress, Stop
 from memoryd.server.offered import INSTRUCTIONS, agent_tools
 from memoryd.server.toolbox import Asker, Run, Toolbox
@@ -49,7 +49,11 @@ class MemoryToolbox(Toolbox):
         self._root = Path(paths.home)
         self._home: Home | None = None
         self.tools = agent_tools(self._bound)
-        self.commands = (*tree_commands(self._bound), *vault_commands(self._bound))
+        self.commands = (
+            *tree_commands(self._bound),
+            *vault_commands(self._bound),
+            *writing_commands(self.tools),
+        )
 
     @property
     def home(self) -> Home:

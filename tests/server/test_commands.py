@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from memoryd.errors import NotFound
+from memoryd.errors import NotFound, UnknownParameter
 from memoryd.records import encode_path
 from memoryd.runtime import RuntimePaths
-from memoryd.server.commands import caller_of, path_of
+from memoryd.server.commands import WRITING, caller_of, path_of
 from memoryd.server.tools import MemoryToolbox
 
 
@@ -17,8 +17,8 @@ def toolbox(tmp_path):
 
 
 def test_only_the_shell_reaches_commands(toolbox):
-    names = [command.name for command in toolbox.commands]
-    assert names == ["snapshot_list", "snapshot_compare", "artifact_keep"]
+    names = [command.name for command in toolbox.commands if command.name not in WRITING]
+    assert names == ["snapshot_list", "snapshot_compare", "artifact_keep", "vault_status"]
     for name in names:
         assert toolbox.command(name).name == name
         with pytest.raises(NotFound):
@@ -29,8 +29,20 @@ def test_only_the_shell_reaches_commands(toolbox):
         toolbox.command("nothing")
 
 
+def test_only_the_shell_may_let_a_secret_in(toolbox):
+    for name in WRITING:
+        theirs, ours = toolbox.named(name), toolbox.command(name)
+        assert set(ours.schema["properties"]) - set(theirs.schema["properties"]) == {"allow_secret"}
+        assert ours.schema["required"] == theirs.schema["required"]
+        given = {one: "fact" if one == "type" else "3f9a2c81" for one in theirs.schema["required"]}
+        assert ours.checked({**given, "allow_secret": True}) == {**given, "allow_secret": True}
+        with pytest.raises(UnknownParameter):
+            theirs.checked({**given, "allow_secret": True})
+    assert not any("allow_secret" in tool.schema["properties"] for tool in toolbox.tools)
+
+
 def test_looking_commands_change_nothing_and_adding_is_a_write(toolbox):
-    assert [command.read_only for command in toolbox.commands] == [True, True, False]
+    assert [command.read_only for command in toolbox.commands] == [True, True, False, True, *[False] * len(WRITING)]
 
 
 @pytest.mark.parametrize("path", [b"/plain", b"/caf\xc3\xa9", b"/o\xffdd"])
