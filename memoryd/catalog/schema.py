@@ -210,6 +210,25 @@ CREATE TABLE findings (
 CREATE UNIQUE INDEX findings_by_pair ON findings (kind, min(memory, other), max(memory, other));
 CREATE INDEX findings_open ON findings (created) WHERE settled IS NULL;
 """,
+    """
+-- Step 3: what sessions made of memories, and what a person put off.
+--   feedback  one word of a session on a revision; counted by fact
+--   fetches   how often, and when last, a fact was read whole soon after a search showed it to the same session
+--   marks     since when something is counted
+--   put_off   items of a review that are not shown until a moment
+CREATE TABLE feedback (
+  memory TEXT NOT NULL, session TEXT NOT NULL, fact TEXT NOT NULL, verdict TEXT NOT NULL, note TEXT,
+  given REAL NOT NULL,
+  PRIMARY KEY (memory, session)
+) WITHOUT ROWID;
+CREATE INDEX feedback_by_fact ON feedback (fact, given);
+CREATE TABLE fetches (fact TEXT PRIMARY KEY, amount INTEGER NOT NULL, last REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE marks (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE put_off (
+  section TEXT NOT NULL, memory TEXT NOT NULL, other TEXT NOT NULL, until REAL NOT NULL,
+  PRIMARY KEY (section, memory, other)
+) WITHOUT ROWID;
+""",
 )
 
 

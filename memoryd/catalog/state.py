@@ -1,21 +1,23 @@
 """What must survive although neither a pack nor the vault holds it?
 
-state.db is truth of its own: begun writes, recall counts, answers already given. A damaged file is set aside, and
-every row that can still be read is carried over.
+state.db is truth of its own: begun writes, recall counts, feedback, findings, answers already given. A damaged file is
+set aside, and every row that can still be read is carried over.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
 from memoryd.catalog.db import Database, open_or_replace
+from memoryd.catalog.feedback import Feedback
 from memoryd.catalog.findings import Findings
+from memoryd.catalog.put_off import PutOff
 from memoryd.catalog.schema import STATE, in_json
 
 ANSWER_SECONDS = 30 * 86_400
@@ -74,26 +76,32 @@ class Intents:
 
 
 class Recalls:
-    """How often facts were handed out."""
+    """How often facts were handed out, or (in a table of its own) read whole after a search."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, table: str = "recalls") -> None:
         self._db = db
+        self._table = table
 
-    def bump(self, facts: Iterable[str], now: float) -> None:
-        """Count each named fact once more. Does not wait for the disk: power loss may cost the last counts."""
+    def add(self, counted: Mapping[str, Recall]) -> None:
+        """Add these counts. Does not wait for the disk: power loss may cost the last ones."""
         with self._db.write(durable=False) as tx:
             tx.executemany(
-                "INSERT INTO recalls VALUES (?, 1, ?) ON CONFLICT (fact) DO UPDATE SET amount = amount + 1,"
-                " last = max(last, excluded.last)",
-                [(fact, now) for fact in facts],
+                f"INSERT INTO {self._table} VALUES (?, ?, ?) ON CONFLICT (fact) DO UPDATE SET"
+                " amount = amount + excluded.amount, last = max(last, excluded.last)",
+                [(fact, count.amount, count.last) for fact, count in counted.items()],
             )
 
     def of(self, facts: Iterable[str]) -> dict[str, Recall]:
         """What is counted for these facts; a fact that was never handed out is left out."""
         found = self._db.rows(
-            "SELECT fact, amount, last FROM recalls WHERE fact IN (SELECT value FROM json_each(?))",
+            f"SELECT fact, amount, last FROM {self._table} WHERE fact IN (SELECT value FROM json_each(?))",
             (json.dumps(list(facts)),),
         )
+        return {fact: Recall(amount, last) for fact, amount, last in found}
+
+    def all(self) -> dict[str, Recall]:
+        """What is counted for every fact."""
+        found = self._db.rows(f"SELECT fact, amount, last FROM {self._table}")
         return {fact: Recall(amount, last) for fact, amount, last in found}
 
 
@@ -136,6 +144,18 @@ class State:
         self.recalls = Recalls(self._db)
         self.answers = Answers(self._db)
         self.findings = Findings(self._db)
+        self.fetches = Recalls(self._db, "fetches")
+        self.feedback = Feedback(self._db)
+        self.put_off = PutOff(self._db)
+
+    def counting_since(self, now: float) -> float:
+        """Since when recalls are counted here: `now` for the first one who asks. Raises as a write does."""
+        found = self._db.row("SELECT at FROM marks WHERE name = 'counting'")
+        if found is None:
+            with self._db.write() as tx:
+                tx.execute("INSERT OR IGNORE INTO marks VALUES ('counting', ?)", (now,))
+            return now
+        return float(found[0])
 
     def erase(self, facts: Iterable[str], needles: Sequence[str]) -> int:
         """Forget what is counted for these facts and everything that holds one of the needles; how many rows went.
@@ -145,13 +165,14 @@ class State:
         with self._db.write() as tx:
             before = tx.total_changes
             for fact in facts:
-                tx.execute("DELETE FROM recalls WHERE fact = ?", (fact,))
-                tx.execute("DELETE FROM findings WHERE memory = ? OR other = ?", (fact, fact))
+                for sql in _OF_FACT:
+                    tx.execute(sql, {"fact": fact})
             for needle in needles:
                 tx.execute(
                     "DELETE FROM answers WHERE instr(answer, ?) > 0 OR instr(answer, ?) > 0", (needle, in_json(needle))
                 )
-                tx.execute("DELETE FROM findings WHERE instr(reason, ?) > 0", (needle,))
+                for sql in _SAYING:
+                    tx.execute(sql, {"needle": needle})
             dropped = tx.total_changes - before
         self._db.compact()
         return dropped
@@ -169,7 +190,30 @@ class State:
         self._db.close()
 
 
-_TABLES = {"intents": 6, "recalls": 3, "answers": 3, "findings": 7}
+_TABLES = {
+    "intents": 6,
+    "recalls": 3,
+    "answers": 3,
+    "findings": 7,
+    "feedback": 6,
+    "fetches": 3,
+    "marks": 2,
+    "put_off": 4,
+}
+"""Each table and its number of columns."""
+_OF_FACT = (
+    "DELETE FROM recalls WHERE fact = :fact",
+    "DELETE FROM fetches WHERE fact = :fact",
+    "DELETE FROM feedback WHERE :fact IN (fact, memory)",
+    "DELETE FROM findings WHERE :fact IN (memory, other)",
+    "DELETE FROM put_off WHERE :fact IN (memory, other)",
+)
+_SAYING = (
+    "DELETE FROM findings WHERE :needle IN (memory, other) OR instr(reason, :needle) > 0",
+    "DELETE FROM feedback WHERE :needle = memory OR instr(note, :needle) > 0",
+    "DELETE FROM put_off WHERE :needle IN (memory, other)",
+)
+"""Ids are needles too."""
 
 
 def _carry_over(damaged: Path, target: Database) -> int:

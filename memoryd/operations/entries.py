@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
+from memoryd.catalog.memories import MemoryRow
 from memoryd.digest import PREFIX, parse_address
 from memoryd.errors import AmbiguousAddress, BadAddress, InvalidInput, NotFound
 from memoryd.extract.text import decode, slice_text
@@ -15,6 +16,8 @@ from memoryd.operations import answers, callers
 from memoryd.operations.facts import facts
 from memoryd.operations.held import SNAPSHOT, held, spellings
 from memoryd.operations.home import Caller, Home
+from memoryd.operations.moments import told
+from memoryd.operations.revisions import in_force_at
 
 GET_BYTES = 60_000
 Scopes = tuple[str, ...]
@@ -30,11 +33,13 @@ def get(
     offset: int | None = None,
     limit: int | None = None,
     metadata: bool = False,
+    as_of: str | None = None,
     scope: str | None = None,
 ) -> dict[str, Any]:
     """One document's verified bytes as text (`offset`/`limit` in bytes) or, with `metadata`, its facts and history.
 
-    Exactly one of `id` (memory or document), `address`, `source` (also `snapshot:<number>/<path>`). Raises NotFound,
+    Exactly one of `id` (memory or document), `address`, `source` (also `snapshot:<number>/<path>`). With `as_of` and a
+    memory's id, the revision of its fact that was in force at that moment, as its file was then. Raises NotFound,
     InvalidInput, ContentDamaged.
     """
     named = [name for name, value in (("id", id), ("address", address), ("source", source)) if value]
@@ -47,11 +52,30 @@ def get(
             **found.told,
             **(found.facts if metadata else _content(home.store.read(found.address), offset or 0, limit)),
         }
-    row, content_address = _located(home, scopes, id, address, source)
-    shown = _described(home, scopes, row, content_address)
+    then: dict[str, Any] = {}
+    if as_of is not None and id is not None:
+        row, content_address, then = _as_of(home, scopes, id, as_of)
+    elif as_of is not None:
+        raise InvalidInput("`as_of` goes with the `id` of a memory.", parameter="as_of")
+    else:
+        row, content_address = _located(home, scopes, id, address, source)
+    shown = {**_described(home, scopes, row, content_address), **then}
     if metadata:
         return {**shown, **facts(home, scopes, row, content_address)}
-    return {**shown, **_content(home.store.read(content_address), offset or 0, limit)}
+    answer = {**shown, **_content(home.store.read(content_address), offset or 0, limit)}
+    if "fact" in shown:
+        home.noticed.read(caller.session, shown["fact"], home.clock())
+    return answer
+
+
+def _as_of(home: Home, scopes: Scopes, id: str, moment: str) -> tuple[DocumentRow, str, dict[str, Any]]:
+    """The document and the address of what was in force then, and what the answer says of that."""
+    span, at = in_force_at(home, scopes, memory_of(home, scopes, id), moment)
+    row = home.documents.get(span.row.document_id)
+    if row is None:
+        raise NotFound(f"There is no memory {id[:80]!r} in this session's scopes.")
+    until = None if span.end is None else told(span.end)
+    return row, span.address, {"as_of": {"moment": told(at), "from": told(span.begin), "until": until}}
 
 
 def _content(data: bytes, offset: int, limit: int | None) -> dict[str, Any]:
@@ -148,6 +172,15 @@ def _by_id(home: Home, scopes: Scopes, identity: str) -> DocumentRow | None:
     if len({row.fields.id for row in found}) > 1:
         raise AmbiguousAddress(f"{identity!r} is the beginning of {len(found)} memory ids.")
     return home.documents.get(found[0].document_id) if found else None
+
+
+def memory_of(home: Home, scopes: Scopes, identity: str) -> MemoryRow:
+    """The memory of this id or unique beginning of one. Raises NotFound (also outside the scopes), AmbiguousAddress."""
+    row = _by_id(home, scopes, identity)
+    memory = home.memories.by_document(row.document_id) if row is not None and row.address is not None else None
+    if row is None or memory is None or row.scope not in scopes:
+        raise NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.")
+    return memory
 
 
 def _described(home: Home, scopes: Scopes, row: DocumentRow, address: str) -> dict[str, Any]:

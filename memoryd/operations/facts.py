@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
-from memoryd.catalog.memories import MemoryRow
 from memoryd.errors import NotFound, StoreError
+from memoryd.operations import revisions
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import UNREAD
+from memoryd.operations.signals import signals
 
 HISTORY_MOST = 100
-"""States of a place, and revisions of a fact, that one answer shows: the newest ones."""
+"""States of a place that one answer shows: the newest ones."""
 Scopes = tuple[str, ...]
 
 
@@ -22,7 +23,8 @@ def facts(home: Home, scopes: Scopes, row: DocumentRow, address: str) -> dict[st
     told |= _stored(home, row, address)
     told |= _read(home, row) if row.address == address else _former()
     if memory is not None:
-        told["revisions"] = _revisions(home, scopes, memory)
+        told["revisions"] = revisions.shown(home, scopes, memory)
+        told |= signals(home, memory.fields.fact, scopes)
     history = home.documents.history(row.document_id, scopes)
     shown = [
         {"seq": h.seq, "event": h.event, "address": h.address, "size": h.size, "observed": h.observed}
@@ -111,18 +113,3 @@ def _waiting(home: Home, row: DocumentRow) -> str | None:
     if row.address in home.store.damaged:
         return "Its content is damaged: what is embedded of it is not known."
     return None
-
-
-def _revisions(home: Home, scopes: Scopes, memory: MemoryRow) -> list[dict[str, Any]]:
-    """The revisions of a memory's fact, oldest first."""
-    found = home.memories.revisions(memory.fields.fact, scopes, HISTORY_MOST)
-    return [
-        {
-            "id": one.fields.id,
-            "status": one.fields.status,
-            "title": one.fields.title,
-            "created": one.fields.created,
-            "address": one.address,
-        }
-        for one in found
-    ]

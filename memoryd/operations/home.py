@@ -30,6 +30,7 @@ from memoryd.index.analysis import ANALYSIS_VERSION
 from memoryd.index.embeddings import EmbeddingCache
 from memoryd.index.generations import Generation, Generations, IndexIdentity
 from memoryd.models.host import ModelHost
+from memoryd.operations.noticed import Noticed
 from memoryd.records import VAULT_SOURCE, MemoryFields
 from memoryd.sources import corpora
 from memoryd.sources.git import Git
@@ -44,8 +45,6 @@ MARKS = {"FORMAT", "config.json", "catalog.db", "state.db", "store"}
 BEGUN = {"daemon.lock", "start.lock", "run", "log", "seal.key", "vault", "indexes", "thresholds.json", "synonyms.txt"}
 """What may lie in a home that was never opened: left by the launcher, or put there by its person."""
 
-RECALLS_WAITING = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -53,6 +52,11 @@ class Caller:
 
     directory: str | None = None
     name: str = ""
+
+    @property
+    def session(self) -> tuple[str, str | None]:
+        """What two calls of one session have in common (of the command line: of one directory)."""
+        return self.name, self.directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,8 @@ class Home:
     notices: dict[str, str] = field(default_factory=dict)
     """What a person should know and no call reports (by topic): a view set aside, a root that could not be read."""
     vault_seen: dict[bytes, object] = field(default_factory=dict)
-    recalled: deque[str] = field(default_factory=lambda: deque(maxlen=RECALLS_WAITING))
-    """Facts that searches handed out and that still wait to be counted; counting never delays an answer."""
+    noticed: Noticed = field(default_factory=Noticed)
+    """Facts that answers handed out and that still wait to be counted; counting never delays an answer."""
     catalog_inode: int | None = None
     """Inode of the open catalog.db, to notice that somebody removed it (a new reader would make an empty one)."""
     heal: set[str] = field(default_factory=set)
@@ -126,13 +130,16 @@ class Home:
         return self.root, self.vault.path
 
     def count_recalls(self) -> None:
-        """Write the waiting recall counts down; where state.db takes none (a full disk), they wait on."""
-        facts = [self.recalled.popleft() for _ in range(len(self.recalled))]
+        """Write the waiting counts down; where state.db takes none (a full disk), they wait on."""
+        recalls, fetches = self.noticed.take()
         try:
-            if facts:
-                self.state.recalls.bump(facts, self.clock())
+            if recalls:
+                self.state.recalls.add(recalls)
+                recalls = {}
+            if fetches:
+                self.state.fetches.add(fetches)
         except StoreError:
-            self.recalled.extend(facts)
+            self.noticed.give_back(recalls, fetches)
 
     def close(self) -> None:
         """Close everything in reverse order of opening; safe to call once, whatever failed before."""
@@ -274,6 +281,10 @@ def index_identity(home: Home) -> IndexIdentity:
 
 def timestamp(home: Home) -> str:
     """Now, in UTC, as ISO 8601 with microseconds: what `created`, `updated` and `observed` hold."""
-    seconds = home.clock()
+    return utc_text(home.clock())
+
+
+def utc_text(seconds: float) -> str:
+    """Seconds since 1970 in the form of `timestamp`."""
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     return f"{whole}.{int(seconds * 1_000_000) % 1_000_000:06d}Z"

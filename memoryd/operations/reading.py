@@ -59,7 +59,7 @@ def search(
     shown = answers.hits(home, text, outcome.hits, max_results, explain=explain)
     memories = shown.entries
     index["degraded"] += shown.lost
-    home.recalled.extend(one["fact"] for one in memories if "fact" in one)
+    home.noticed.listed(caller.session, [one["fact"] for one in memories if "fact" in one], home.clock())
     answer: dict[str, Any] = {
         "memories": memories,
         "summary": _summary(memories, outcome.total, mode, index),
@@ -92,7 +92,7 @@ def checked_prefix(home: Home, prefix: str | None) -> str | None:
 
 
 def _summary(memories: list[dict[str, Any]], total: int, mode: str, index: dict[str, Any]) -> str:
-    gap = _gap(index)
+    gap = gap_of(index)
     if not memories and gap:
         return f"Nothing found, but the search was not complete: {gap}. Do not take it for a no."
     if not memories:
@@ -102,7 +102,7 @@ def _summary(memories: list[dict[str, Any]], total: int, mode: str, index: dict[
     return f"{said} Not complete: {gap}." if gap else said
 
 
-def _gap(index: dict[str, Any]) -> str:
+def gap_of(index: dict[str, Any]) -> str:
     """What kept an answer from being complete, in a few words; '' for nothing."""
     parts = [f"{one['leg']}: {one['message'].rstrip('.')}" for one in index["degraded"]]
     if index["pending"]:
@@ -154,7 +154,7 @@ def recall(home: Home, caller: Caller, *, task: str, scope: str | None = None) -
     best = answers.hits(home, task[:QUERY_LIMIT], outcome.hits, BRIEF_HITS)
     index["degraded"] += best.lost
     shown, used = _within(best.entries, BRIEF_TOKENS)
-    home.recalled.extend(one["fact"] for one in shown if "fact" in one)
+    home.noticed.listed(caller.session, [one["fact"] for one in shown if "fact" in one], home.clock())
     fresh: list[dict[str, Any]] = []
     have = {one["id"] for one in shown}
     for row in home.memories.listed(scopes, ("in_force",), (), 12, 0):
@@ -184,7 +184,7 @@ def _within(entries: list[dict[str, Any]], tokens: int) -> tuple[list[dict[str, 
 
 
 def _brief_next(shown: list[dict[str, Any]], index: dict[str, Any]) -> str:
-    gap = _gap(index)
+    gap = gap_of(index)
     if gap and not shown:
         return f"Nothing found, but not all could be searched: {gap}. Search again; add what you learn with memory_add."
     if gap:

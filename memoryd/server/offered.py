@@ -59,9 +59,8 @@ says whether they still stand there. Outside a project pass `scope` (`global` or
 SUPERSEDE = """\
 Replace a memory that is no longer true by its next revision (`content`), or by a newer memory that is there already \
 (`by`); the old one stays in the history. The first call changes nothing and returns the plan with a `confirm` token; \
-call again with the same arguments and that token to do it. memory_add and memory_get answer with ready proposals.
-Without `citations` \
-the next revision cites what this one does; the same words with other `citations` correct them alone.
+call again with the same arguments and that token to do it. memory_add and memory_get answer with ready proposals. \
+Without `citations` the next revision cites what this one does; the same words with other `citations` correct them.
 Examples: {"id": "3f9a2c81", "content": "We pin tokenizers to 0.23 since March."} and then the same with \
 "confirm": "<token>"."""
 
@@ -84,9 +83,9 @@ Examples: {"id": "3f9a2c81"}, {"source": "docs/setup.md", "offset": 60000}, {"so
 
 FEEDBACK = """\
 Say whether a memory that you relied on held: `useful`, `wrong` or `outdated`, with a `note` where a few words help \
-the next reader (no secrets). It is counted for the fact and shown by a review; nothing is retired by it. After `wrong` \
-and `outdated` the answer carries the calls that would retire it: if you know what holds now, make them. Your last \
-verdict on a revision stands; the same one again changes nothing.
+the next reader (no secrets). It is counted for the fact and shown by a review; nothing is retired by it. After \
+`wrong` and `outdated` the answer carries the calls that would retire it: if you know what holds now, make them. \
+Your last verdict on a revision stands; the same one again changes nothing.
 Examples: {"id": "3f9a2c81", "verdict": "useful"} or {"id": "3f9a2c81", "verdict": "outdated", "note": "the service \
 moved to port 9090"}."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from memoryd.catalog.findings import Finding
 from memoryd.catalog.schema import STATE
-from memoryd.catalog.state import State
+from memoryd.catalog.state import Recall, State
 
 PAIR = Finding("similar", "m2", "m1", 0.93, "the same words in another order", 10.0)
 OTHER = Finding("conflict", "m2", "m1", None, "one number differs", 11.0)
@@ -62,7 +62,7 @@ def test_findings_are_carried_over_from_a_damaged_file(tmp_path: Path):
     state.findings.file(OTHER)
     state.findings.settle("conflict", "m1", "m2", 12.0)
     for start in range(0, 4000, 100):
-        state.recalls.bump([f"fact-{number}" for number in range(start, start + 100)], 1.0)
+        state.recalls.add({f"fact-{number}": Recall(1, 1.0) for number in range(start, start + 100)})
     state.close()
     root = sqlite3.connect(path).execute("SELECT rootpage FROM sqlite_master WHERE name = 'recalls'").fetchone()[0]
     data = bytearray(path.read_bytes())

@@ -86,15 +86,17 @@ def test_intents_survive_a_restart(tmp_path: Path):
 
 
 def test_recalls_are_counted(state: State):
-    state.recalls.bump(["f1", "f2", "f1"], 10.0)
-    state.recalls.bump(["f1"], 5.0)
+    state.recalls.add({"f1": Recall(2, 10.0), "f2": Recall(1, 10.0)})
+    state.recalls.add({"f1": Recall(1, 5.0)})
     assert state.recalls.of(["f1", "f2", "f3"]) == {"f1": Recall(3, 10.0), "f2": Recall(1, 10.0)}
-    state.recalls.bump([], 11.0)
+    state.recalls.add({})
     assert state.recalls.of([]) == {}
 
 
 def test_recalls_counted_by_many_threads_lose_none(state: State):
-    threads = [threading.Thread(target=lambda: [state.recalls.bump(["f"], 1.0) for _ in range(25)]) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: [state.recalls.add({"f": Recall(1, 1.0)}) for _ in range(25)]) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -178,7 +180,7 @@ def test_case_15_what_a_damaged_state_still_tells_is_carried_over(tmp_path: Path
     state.intents.add(FIRST, SECOND)
     state.answers.remember("t1", {"id": "m1"}, 100.0)
     for start in range(0, 4000, 100):
-        state.recalls.bump([f"fact-{number}" for number in range(start, start + 100)], 1.0)
+        state.recalls.add({f"fact-{number}": Recall(1, 1.0) for number in range(start, start + 100)})
     state.close()
     root = sqlite3.connect(path).execute("SELECT rootpage FROM sqlite_master WHERE name = 'recalls'").fetchone()[0]
     data = bytearray(path.read_bytes())
@@ -241,7 +243,7 @@ def test_a_newer_state_is_refused_and_kept(tmp_path: Path):
 
 def test_what_is_erased_is_gone_from_the_file_too(tmp_path: Path):
     state = State(tmp_path / "state.db")
-    state.recalls.bump(["fact-of-the-secret", "other"], 1.0)
+    state.recalls.add({"fact-of-the-secret": Recall(1, 1.0), "other": Recall(1, 1.0)})
     state.answers.remember("one", {"title": "Käse hunter2", "id": "x"}, 1.0)
     state.answers.remember("two", {"title": "harmless"}, 1.0)
     assert state.erase(["fact-of-the-secret"], ["Käse hunter2"]) == 2

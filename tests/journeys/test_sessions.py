@@ -20,6 +20,7 @@ NAMES = [
     "memory_supersede",
     "memory_archive",
     "memory_get",
+    "memory_feedback",
     "artifact_add",
     "snapshot_diff",
     "memory_status",
