@@ -67,10 +67,58 @@ def test_numbers_names_negations_paths_and_sentences_do(other):
         ("Use parseUrl.", "Use parseURL."),
         ("```\na  b\n```", "```\na b\n```"),
         ("It works, unless asked.", "Unless it works, asked."),
+        ("1. Ask the owner.", "2. Ask the owner."),
+        ("Keep 20% free.", "Keep 20 free."),
+        ("Use FOO - 1.", "Use FOO + 1."),
+        ("x == y", "x === y"),
+        ("Look in ~/.config.", "Look in /.config."),
+        ("Read `.env` first.", "Read `env` first."),
+        ("It costs $5.", "It costs 5."),
+        ("The runner's logs stay.", "The runners' logs stay."),
+        ("always use PARSE_URL", "always use parse_url"),
+        ("Always use PARSE_URL", "always use parse_url"),
+        ("Do not merge. Rebase before you push.", "Do merge. Rebase not before you push."),
     ],
 )
 def test_what_order_case_or_marks_carry_is_kept(one, other):
     assert not same_words(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ask Dana only. After that, push to `main`.", "After that, push to `main`. Ask Dana only."),
+        ("Ask Dana only; after that, push.", "Ask Dana only. After that, push."),
+        ("- Never skip it\n- After lunch, run it", "- After lunch, run it\n- Never skip it"),
+        ("- Never skip it\n- After lunch, run it", "* After lunch, run it * Never skip it"),
+        ("Take `a_b`, the old one, or none.", "Take `a_b` - the old one - or none."),
+        ("Use FOO - 1 there. See `x.py`.", "See `x.py`. Use FOO -\n1 there."),
+        ("1. Build it. 2. Ship 2 of them.", "2. Ship 2 of them.\n1. Build it."),
+        ("Title\n=====\n\nSome words", "Title\n----------\n\nSome words"),
+        ("> Quoted words stand here", "Quoted words stand here"),
+    ],
+)
+def test_where_a_sentence_or_an_item_stands_makes_no_difference(one, other):
+    assert same_words(one, other)
+    assert same_words(other, one)
+
+
+NAMED = (
+    "In the API of GitHub, call `parseUrl` and read MAX_SIZE before you ask. The daemon's log in /var/Log says why;"
+    " don't guess what is written there for everybody to read."
+)
+
+
+@pytest.mark.parametrize("recased", [NAMED.lower(), NAMED.upper(), NAMED.title(), NAMED.swapcase()])
+def test_a_text_put_in_other_letters_as_a_whole_is_the_same(recased):
+    assert same_words(NAMED, recased)
+    assert same_words(recased, NAMED)
+    assert not same_words(NAMED, recased.replace("arse", "arser").replace("ARSE", "ARSER"))
+
+
+@pytest.mark.parametrize(("part", "other"), [("parseUrl", "parseURL"), ("MAX_SIZE", "max_size"), ("Log", "log")])
+def test_the_case_of_one_identifier_alone_is_a_difference(part, other):
+    assert not same_words(NAMED, NAMED.replace(part, other))
 
 
 @pytest.mark.parametrize(
