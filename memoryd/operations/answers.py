@@ -186,6 +186,8 @@ def memory_facts(fields: MemoryFields) -> dict[str, Any]:
     for name in ("key", "supersedes", "superseded_by", "archive_reason"):
         if getattr(fields, name):
             facts[name] = getattr(fields, name)
+    if fields.citations:
+        facts["citations"] = list(fields.citations)  # `freshness.mark` says how they stand
     return facts
 
 

@@ -14,6 +14,7 @@ from memoryd.errors import AmbiguousAddress, BadAddress, InvalidInput, NotFound
 from memoryd.extract.text import decode, slice_text
 from memoryd.operations import answers, callers
 from memoryd.operations.facts import facts
+from memoryd.operations.freshness import mark
 from memoryd.operations.held import SNAPSHOT, held, spellings
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.moments import told
@@ -60,6 +61,7 @@ def get(
     else:
         row, content_address = _located(home, scopes, id, address, source)
     shown = {**_described(home, scopes, row, content_address), **then}
+    mark(home, caller, [shown], whole=True)
     if metadata:
         return {**shown, **facts(home, scopes, row, content_address)}
     answer = {**shown, **_content(home.store.read(content_address), offset or 0, limit)}

@@ -13,6 +13,7 @@ from memoryd.catalog.documents import DocumentRow
 from memoryd.digest import address_of
 from memoryd.errors import ContentDamaged, DiskFull, HomeError, NotFound, StoreError, VaultError, VaultFileInvalid
 from memoryd.operations.burial import standing
+from memoryd.operations.evidence import keep_waiting
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import UNREAD, Seen, store_group, valid_scope
 from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
@@ -121,7 +122,7 @@ def drain_fresh(home: Home, *, wait: bool = True) -> int:
 
     Any number of threads may call it. Returns how many had waited. Raises StoreError kinds; they wait on then.
     """
-    if not home.fresh or not home.store_lane.acquire(blocking=wait):
+    if not (home.fresh or home.cited) or not home.store_lane.acquire(blocking=wait):
         return 0
     try:
         waiting = list(home.fresh)
@@ -129,6 +130,7 @@ def drain_fresh(home: Home, *, wait: bool = True) -> int:
         # only the holder of the store lane takes away, others only append: these are still the first ones
         for _ in waiting:
             home.fresh.popleft()
+        keep_waiting(home)
     finally:
         home.store_lane.release()
     home.notices.pop(PACKS_NOTICE, None)

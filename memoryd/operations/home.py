@@ -30,9 +30,11 @@ from memoryd.index.analysis import ANALYSIS_VERSION
 from memoryd.index.embeddings import EmbeddingCache
 from memoryd.index.generations import Generation, Generations, IndexIdentity
 from memoryd.models.host import ModelHost
+from memoryd.operations.lookout import Lookout
 from memoryd.operations.noticed import Noticed
 from memoryd.records import VAULT_SOURCE, MemoryFields
 from memoryd.sources import corpora
+from memoryd.sources.citation import Piece
 from memoryd.sources.git import Git
 from memoryd.sources.projects import ProjectFinder
 from memoryd.sources.vault import Vault
@@ -96,6 +98,10 @@ class Home:
     store_lane: threading.Lock = field(default_factory=threading.Lock)
     index_lane: threading.Lock = field(default_factory=threading.Lock)
     projects: ProjectFinder = field(default_factory=ProjectFinder)
+    lookout: Lookout = field(default_factory=Lookout)
+    """Looks at the files that memories cite."""
+    cited: deque[tuple[str, Piece]] = field(default_factory=deque)
+    """What was cited a moment ago (with its scope) and still waits for its place in packs."""
     fresh: deque[Fresh] = field(default_factory=deque)
     work: threading.Event = field(default_factory=threading.Event)
     notices: dict[str, str] = field(default_factory=dict)

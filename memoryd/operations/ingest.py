@@ -18,6 +18,7 @@ from memoryd.extract.passages import Extracted, extract, identify
 from memoryd.operations import burial
 from memoryd.operations.home import Home, timestamp
 from memoryd.records import (
+    ARTIFACT_SOURCE,
     GLOBAL_SCOPE,
     DocumentEvent,
     IndexedPassage,
@@ -29,7 +30,7 @@ from memoryd.records import (
     TombstoneRecord,
     shown_path,
 )
-from memoryd.sources import entry
+from memoryd.sources import citation, entry
 from memoryd.sources.markers import conflict_line
 from memoryd.store.chunkstore import StoredRecord
 from memoryd.store.group import WriteGroup
@@ -39,6 +40,8 @@ GROUP_BYTES = 32 << 20
 GROUP_DOCUMENTS = 2000
 REPLAY_BATCH = 500
 RECORDS_NOTICE = "records"
+CITED = ".cited"
+"""Folder of a scope's artifacts that holds what memories cite: kept as evidence, not for a search."""
 UNREAD = "unread"
 """`extractor` of a document whose content could not be read: its problem is the store's, not the file's."""
 HEAD_BYTES = 16384
@@ -250,7 +253,10 @@ def analyse(event: DocumentEvent, data: bytes | None) -> Analysed:
     document = document_id(event.source, event.path)
     if event.kind == "memory":
         return _analyse_memory(event, document, data)
-    return _from_extract(event, document, extract(shown_path(event.path), data, title=event.title))
+    found = extract(shown_path(event.path), data, title=event.title)
+    if event.source == ARTIFACT_SOURCE and event.path.split(b"/")[1:2] == [CITED.encode()]:
+        found = replace(found, passages=(), extractor="cited@1")
+    return _from_extract(event, document, found)
 
 
 def _analyse_memory(event: DocumentEvent, document: str, data: bytes) -> Analysed:
@@ -271,8 +277,7 @@ def _analyse_memory(event: DocumentEvent, document: str, data: bytes) -> Analyse
 def memory_fault(path: bytes, data: bytes) -> str | None:
     """What a person has to mend in a vault file, beginning with its line; None for a whole memory or a plain note."""
     try:
-        entry.parse(data)
-        fault = None
+        fault = citation.faulty(entry.parse(data).fields.citations, data)
     except VaultFileInvalid as error:
         if is_plain_note(path, data):
             return None

@@ -7,6 +7,7 @@ takes the place of what is newer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,8 @@ from memoryd.errors import (
     SupersedeReversed,
 )
 from memoryd.operations import callers, plans
+from memoryd.operations.citations import asked, cited
+from memoryd.operations.evidence import announce
 from memoryd.operations.fresh import drain_fresh, take_files, try_drain
 from memoryd.operations.guard import refuse_secrets, shown
 from memoryd.operations.home import Caller, Home, timestamp
@@ -42,24 +45,31 @@ def supersede(
     id: str,
     content: str | None = None,
     by: str | None = None,
+    citations: Sequence[str] | None = None,
     confirm: str | None = None,
     allow_secret: bool = False,
 ) -> dict[str, Any]:
     """Replace a memory by its next revision, or (`by`) by a memory that is there: a preview with a token first, then
-    exactly that with the token.
+    exactly that with the token. The next revision cites what this one does, unless `citations` says otherwise.
 
     Raises NotFound for an id outside the caller's scopes, ReadOnlyEntry, SupersedeReversed, InvalidInput kinds,
     TokenInvalid, VaultError kinds.
     """
     if (content is None) == (by is None):
         raise InvalidInput("Give either `content` (the new words) or `by` (the id of a memory that replaces this one).")
+    if by is not None and citations is not None:
+        raise InvalidInput("`citations` go with `content`; what the memory `by` cites is its own.")
     if by is not None:
         return _link(home, caller, id, by, confirm)
     content = checked_content(content or "", home.config.limits.memory_bytes)
-    refuse_secrets(allowed=allow_secret, content=content)
-    if confirm is not None and (first := _first_answer(home, caller, confirm, (SUPERSEDE, id, content))) is not None:
+    refuse_secrets(allowed=allow_secret, content=content, citations=citations)
+    wanted = asked(citations)
+    cites = None if wanted is None else [one.at for one in wanted]
+    if confirm is not None and (first := _first_answer(home, caller, confirm, (SUPERSEDE, id, content), cites)):
         return first
-    return _done_or_shown(home, caller, replaced(home, _in_hand(home, caller, id), content), confirm)
+    old = _in_hand(home, caller, id)
+    places = None if wanted is None else cited(home, caller, old.fields.scope, wanted)
+    return _done_or_shown(home, caller, replaced(home, old, content, places), confirm)
 
 
 def _link(home: Home, caller: Caller, id: str, by: str, confirm: str | None) -> dict[str, Any]:
@@ -127,12 +137,14 @@ def _in_hand(home: Home, caller: Caller, identity: str) -> MemoryRow:
     return visible(home, caller, identity) if changed else row
 
 
-def _first_answer(home: Home, caller: Caller, token: str, asked: tuple[str, str, str]) -> dict[str, Any] | None:
+def _first_answer(
+    home: Home, caller: Caller, token: str, said_of: tuple[str, str, str], cites: Sequence[str] | None = None
+) -> dict[str, Any] | None:
     """What the token was redeemed for before, if this caller may see it and asks for exactly the same again.
 
     Raises NotFound for an answer outside the caller's scopes, TokenInvalid.
     """
-    kind, identity, said = asked
+    kind, identity, said = said_of
     first = plans.first_answer(home, token)
     if first is None:
         return None
@@ -143,7 +155,7 @@ def _first_answer(home: Home, caller: Caller, token: str, asked: tuple[str, str,
     except BadAddress as error:
         raise _missing(identity) from error
     retired, said = str(first["retired"]), _full_id(str(first["id"]), said) if kind == LINK else said
-    plans.check_arguments(home, token, arguments(kind, retired if retired.startswith(digits) else digits, said))
+    plans.check_arguments(home, token, arguments(kind, retired if retired.startswith(digits) else digits, said, cites))
     return first
 
 
@@ -172,6 +184,8 @@ def _redeemed(home: Home, caller: Caller, plan: Plan, token: str) -> dict[str, A
             _require_possible(home, caller, plan)
             plans.redeem(home, token, plan.bound)
             written = _written(home, plan)
+            if plan.cited is not None:
+                announce(home, plan.old.fields.scope, plan.cited.pieces)
             answer = _lifecycle_answer(plan, str(written.commit), written.notice)
         with nothing_spoiled(home):
             answer = plans.keep_answer(home, token, answer)
@@ -223,7 +237,8 @@ def _require_possible(home: Home, caller: Caller, plan: Plan) -> None:
     if plan.kind == ARCHIVE and was.status == "archived":
         raise InvalidInput(f"The memory {was.id[:12]} is already archived.", next_step="Nothing to do.")
     # the words of an archived memory may come into force again, as a revision of their own
-    if plan.new is not None and was.status == "in_force" and same_words(plan.said, body_of(home, plan.old)):
+    says_as_much = plan.new is not None and was.status == "in_force" and plan.new.citations == was.citations
+    if says_as_much and same_words(plan.said, body_of(home, plan.old)):
         raise InvalidInput("The new content says the same as the memory it would replace.", parameter="content")
     if plan.by is not None:
         _require_linkable(was, plan.by.fields)
@@ -266,7 +281,10 @@ def _changes(home: Home, plan: Plan) -> list[str]:
     if plan.kind == ARCHIVE:
         return [f"status: in_force -> archived ({plan.said})"]
     words = plan.said if plan.by is None else body_of(home, plan.by)
-    return diff(shown(body_of(home, plan.old)), shown(words))
+    before, after = plan.old.fields.citations, (plan.next or plan.old.fields).citations
+    cites = [f"-cites {shown(one)}" for one in before if one not in after and plan.new is not None]
+    cites += [f"+cites {shown(one)}" for one in after if one not in before and plan.new is not None]
+    return diff(shown(body_of(home, plan.old)), shown(words)) + cites
 
 
 def proposal(home: Home, plan: Plan) -> dict[str, Any]:

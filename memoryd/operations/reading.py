@@ -12,6 +12,7 @@ from typing import Any
 from memoryd.errors import InvalidInput
 from memoryd.operations import answers, callers
 from memoryd.operations.entries import get
+from memoryd.operations.freshness import mark
 from memoryd.operations.home import Caller, Home
 from memoryd.records import VAULT_SOURCE, Filter
 from memoryd.search.fusion import fuse
@@ -58,6 +59,7 @@ def search(
     outcome, index = answers.ranked(home, text, mode, wanted, max_results + SPARE)
     shown = answers.hits(home, text, outcome.hits, max_results, explain=explain)
     memories = shown.entries
+    mark(home, caller, memories)
     index["degraded"] += shown.lost
     home.noticed.listed(caller.session, [one["fact"] for one in memories if "fact" in one], home.clock())
     answer: dict[str, Any] = {
@@ -166,6 +168,7 @@ def recall(home: Home, caller: Caller, *, task: str, scope: str | None = None) -
             break
         used += cost
         fresh.append(line)
+    mark(home, caller, [*shown, *fresh])
     summary = f"{len(shown)} for this task, {len(fresh)} more recent in {', '.join(scopes)}; about {used} tokens."
     following = _brief_next(shown, index)
     return {"task_memories": shown, "recent": fresh, "summary": summary, "index": index, "next": following}

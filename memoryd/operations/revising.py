@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from memoryd.catalog.memories import MemoryRow
 from memoryd.digest import memory_id, sha256_hex
-from memoryd.errors import VaultFileInvalid
+from memoryd.errors import InvalidInput, VaultFileInvalid
+from memoryd.operations.citations import Cited, place_of
 from memoryd.operations.home import Home, timestamp
 from memoryd.operations.inputs import derived_title
 from memoryd.operations.known import body_of
@@ -36,16 +37,21 @@ class Plan:
     new: MemoryFields | None = None
     by: MemoryRow | None = None
     linked: Mapping[str, Change] | None = None
+    cited: Cited | None = None
+    """What the caller wants to be cited from now on; None: as before."""
 
     @property
     def arguments(self) -> dict[str, Any]:
         """What was asked for."""
-        return arguments(self.kind, self.old.fields.id, self.said)
+        cites = None if self.cited is None else [place_of(one) for one in self.cited.written]
+        return arguments(self.kind, self.old.fields.id, self.said, cites)
 
     @property
     def bound(self) -> dict[str, Any]:
         """What was asked for, and the state that it is applied to."""
         state = {"state": self.old.address, "new": "" if self.new is None else self.new.id}
+        if self.cited is not None:
+            state["citations"] = " ".join(self.cited.written)
         return {**self.arguments, **state, **({} if self.by is None else {"by": self.by.address})}
 
     @property
@@ -69,24 +75,34 @@ class Plan:
         return fields.status != "in_force" and fields.archive_reason == self.said
 
 
-def arguments(kind: str, identity: str, said: str) -> dict[str, Any]:
-    return {"kind": kind, "id": identity, "said": sha256_hex(said.encode())}
+def arguments(kind: str, identity: str, said: str, cites: Sequence[str] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": kind, "id": identity, "said": sha256_hex(said.encode())}
+    return found if cites is None else {**found, "citations": list(cites)}
 
 
-def revision(home: Home, old: MemoryRow, content: str) -> Plan:
-    """The plan that these words take the place of this memory."""
+def revision(home: Home, old: MemoryRow, content: str, cited: Cited | None = None) -> Plan:
+    """The plan that these words take the place of this memory, and what is cited, where something was given, of what
+    it cited."""
     new = _next_revision(home, old, content)
+    if cited is not None:
+        new = replace(new, citations=cited.written)
     retired = {"status": "superseded", "superseded_by": new.id, "updated": new.created}
-    return Plan(SUPERSEDE, content, old, retired, new)
+    return Plan(SUPERSEDE, content, old, retired, new, cited=cited)
 
 
-def replaced(home: Home, old: MemoryRow, content: str) -> Plan:
-    """As `revision`; where a memory of its own holds these words already, that one takes the place."""
+def replaced(home: Home, old: MemoryRow, content: str, cited: Cited | None = None) -> Plan:
+    """As `revision`; where a memory of its own holds these words already, that one takes the place.
+
+    Raises InvalidInput where its citations were to be others.
+    """
     was = old.fields
     alone = memory_id(scope=was.scope, type=was.type, key=was.key, content=content, supersedes=None)
     there = home.memories.get(alone, (was.scope,)) if alone != was.id else None
     if there is None or there.fields.status != "in_force" or there.fields.created < was.created:
-        return revision(home, old, content)
+        return revision(home, old, content, cited)
+    if cited is not None:
+        message = f"The memory {there.fields.id[:12]} holds these words already; what it cites is its own."
+        raise InvalidInput(message, next_step="Leave `citations` out.", parameter="citations")
     return replace(link(home, old, there), kind=SUPERSEDE, said=content)
 
 
