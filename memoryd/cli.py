@@ -28,6 +28,13 @@ from memoryd.shell import Context, Memoryd, content_of, emit, json_option, scope
 
 MODES = ["hybrid", "keyword", "semantic"]
 KINDS = ["memory", "document", "code"]
+cite_option = click.option(
+    "--cite",
+    "citations",
+    multiple=True,
+    metavar="PATH[#L1-L5]",
+    help="A file (and lines) of this project that shows it, named from the project's root; may be given several times.",
+)
 SHORT_ID = re.compile(r"[0-9a-f]{8}")
 
 
@@ -91,6 +98,7 @@ def status(context: Context, as_json: bool) -> None:
 @click.option("--title", help="One line; default: the first line of the content.")
 @click.option("--tag", "tags", multiple=True, help="May be given several times.")
 @click.option("--key", help="Names a mutable fact within its scope.")
+@cite_option
 @scope_option
 @json_option
 @click.pass_obj
@@ -101,6 +109,7 @@ def remember(
     title: str | None,
     tags: tuple[str, ...],
     key: str | None,
+    citations: tuple[str, ...],
     scope: str | None,
     as_json: bool,
 ) -> None:
@@ -109,7 +118,7 @@ def remember(
 
     words = content_of(content)
     arguments = {"content": words, "type": kind, "title": title, "tags": list(tags) or None, "key": key, "scope": scope}
-    data = context.tool("memory_add", arguments)
+    data = context.tool("memory_add", {**arguments, "citations": list(citations) or None})
     emit(data, as_json, lambda: show.added(data))
 
 
@@ -205,6 +214,8 @@ def _show_content(data: Mapping[str, Any]) -> None:
 
     if data.get("problem"):
         click.echo(f"Problem: {show.problem(data)}", err=True)
+    for line in show.citation_lines(data):
+        click.echo(line, err=True)
     click.echo(data["content"], nl=not data["content"].endswith("\n"))
     if data["bytes"][1] < data["size"]:
         click.echo(
@@ -216,11 +227,15 @@ def _show_content(data: Mapping[str, Any]) -> None:
 @click.argument("memory")
 @click.argument("content")
 @click.option("--confirm", help="The token that the preview printed.")
+@cite_option
 @json_option
 @click.pass_obj
-def supersede(context: Context, memory: str, content: str, confirm: str | None, as_json: bool) -> None:
+def supersede(
+    context: Context, memory: str, content: str, confirm: str | None, citations: tuple[str, ...], as_json: bool
+) -> None:
     """Replace MEMORY by its next revision; `-` reads CONTENT from standard input (preview, then with --confirm)."""
-    arguments = {"id": memory, "content": content_of(content), "confirm": confirm}
+    places = list(citations) or None
+    arguments = {"id": memory, "content": content_of(content), "citations": places, "confirm": confirm}
     data = _entry(context, "memory_supersede", memory, arguments)
     emit(data, as_json, lambda: _show_change(data))
 

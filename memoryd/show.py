@@ -53,11 +53,26 @@ def _hit(out: Console, number: int, one: Mapping[str, Any]) -> None:
     out.print(f"   [dim]{one['address']}{memory}[/]")
     if one.get("problem"):
         out.print(f"   [yellow]Problem: {escape(problem(one))}[/]")
+    for line in citation_lines(one):
+        out.print(f"   [yellow]{escape(line)}[/]" if "is fresh" not in line else f"   [dim]{escape(line)}[/]")
     if "explain" in one:
         out.print(f"   [magenta]{escape(_legs(one['explain']))}[/]")
     lines = [line for line in one["content"].splitlines() if line.strip()]
     for line in [*lines[:EXCERPT_LINES], *(["..."] if len(lines) > EXCERPT_LINES else [])]:
         out.print(f"   {escape(line)}")
+
+
+def citation_lines(one: Mapping[str, Any]) -> list[str]:
+    """How the places that a memory cites stand, in words."""
+    lines = []
+    for cited in one.get("citations", ()):
+        lines.append(
+            f"cites {cited['at']}, which is {cited['state']}" + (f": {cited['hint']}" if "hint" in cited else "")
+        )
+        lines += [f"  {line}" for line in cited.get("diff", ())]
+    if one.get("citations_more"):
+        lines.append(f"and {counted(one['citations_more'], 'more citation')}")
+    return lines
 
 
 def problem(one: Mapping[str, Any]) -> str:
