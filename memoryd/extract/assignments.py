@@ -16,9 +16,9 @@ from memoryd.extract.likeness import password_like, placeholder, random_looking
 _WORDS = ("passw", "passphrase", "pwd", "secret", "token", "key", "credential")
 _NAME = r"(?P<name>passw(?:or)?d|passphrase|pwd|secret|token|credentials?|key)"
 _REST = r"(?P<rest>[A-Za-z0-9_-]{0,24})"
-_AFTER = r"(?P<closing>[\"'`]?\]?|\*\*|\*)"
+_AFTER = r"(?:\\?[\"'`]?\]?|\*\*|\*)"
 _SIGN = r"[ \t]{0,8}(?::[ \t]?[A-Za-z]{1,12}[ \t]?=|[:=]=?>?|={2,3}|!==?|->|>|(?:is|was)[ \t:])[ \t*]{0,8}"
-_QUOTED = r"[@bBrRuU]?(?P<quote>[\"'`])(?P<quoted>[^\s\"'`]{4,300})(?P=quote)"
+_QUOTED = r"[@bBrRuU]?(?P<quote>[\"'`])(?P<quoted>[^\s\"'`]{4,300}?)\\?(?P=quote)"
 _PLAIN = r"[^\s\"'`<>(){}\[\],;\\|:=]"
 _BARE = rf"(?P<bare>{_PLAIN}{{1,200}}(?:[:=]{_PLAIN}{{0,99}}){{0,3}})"
 _ASSIGNED = rf"{_NAME}{_REST}{_AFTER}{_SIGN}(?:\\?{_QUOTED}|{_BARE})"
@@ -42,6 +42,7 @@ _PART = re.compile(r"(?:::|arn:\S{0,80}:)[A-Za-z0-9_-]*\Z")
 """Before the word: it is a part of a longer name of other things."""
 _LINE = re.compile(r"(?:export[ ]|set[ ]|ENV[ ]|[-*][ ])?[\"']?[A-Za-z0-9_.-]*\Z")
 _OPTION = re.compile(r"(?<![^\s\"'`(\[,])--[A-Za-z0-9_-]*\Z")
+_VARIABLE = re.compile(r"(?:\A|\s)[A-Z0-9_]*\Z")
 _LOGIN = re.compile(r"login[ \t]+\S{1,64}[ \t]+\Z")
 _BEARER = r"(?:bearer|basic)[ ]+(?P<value>[A-Za-z0-9._~+/=-]{16,4000})"
 _USERINFO = r"://(?P<user>[^\s/?#:@\"'<>`\\]{0,100}):(?P<value>[^\s/?\"'<>`\\]{3,200})@(?=[A-Za-z0-9\[])"
@@ -109,10 +110,13 @@ def _goes_on(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_sure(text: str, match: re.Match[str], before: str) -> bool:
-    """Whether the place leaves little doubt: quotes, an element, an option, or a whole line `NAME=...`, `NAME: ...`."""
+    """Whether the place leaves little doubt: quotes, an element, an option, `NAME=...`, or a whole line `name: ...`."""
     line = before.rpartition("\n")[2].lstrip(" \t")
     if match["quoted"] is not None or text[match.start("bare") - 1] == ">" or _OPTION.search(line):
         return True
+    head = text[match.start() : match.start("bare")]
+    if head.isupper() and head.endswith("=") and _VARIABLE.search(line):
+        return True  # a variable of the environment, perhaps with a command behind it
     ends = match.end() == len(text) or text[match.end()] in "\r\n<"
     return ends and _LINE.match(line) is not None and text[match.start("bare") - 1] in "=: \t"
 

@@ -33,7 +33,7 @@ _WORDS = frozenset(_PLAIN.split())
 _SEGMENTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{6}", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]+\Z|[0-9A-F]+\Z")
-_NAME = re.compile(r"[A-Za-z]+[0-9]{0,3}(?:[_.:/-][A-Za-z]*[0-9]{0,3})+\Z")
+_NAME = re.compile(r"[~./]*[A-Za-z]+[0-9]{0,3}(?:[_.:/-][A-Za-z]*[0-9]{0,3})+\Z")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?:[/:].*)?\Z")
 _SIGNS = re.compile(r"[!@#$%^&*+?~=|;]")
 

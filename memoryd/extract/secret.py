@@ -21,7 +21,7 @@ _BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-
 _KEY_LINES = re.compile(
     r"(?:[ \t>|*#/\"'+-]|\\[nr]|\r|\n|[A-Za-z-]{4,20}: [^\n\\]{1,100})*(?P<body>[A-Za-z0-9+/=]{16})"
 )
-_BODY = re.compile(r"(?:[A-Za-z0-9+/=]|\\[nr]|[ \t\r\n])*")
+_BODY = re.compile(r"[A-Za-z0-9+/=]+(?:(?:\\[nr]|[ \t\r\n])+[A-Za-z0-9+/=]{2,100}(?=[ \t]*(?:[\r\n\\\"']|\Z)))*")
 _PUTTY = re.compile(r"PuTTY-User-Key-File-[23]: ")
 _PUTTY_LINES = re.compile(r"[^\r\n]*(?:\r?\n[A-Za-z0-9+/=][A-Za-z0-9+/=:. -]{0,200})*")
 

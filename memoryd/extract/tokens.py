@@ -89,12 +89,13 @@ SHAPES = (
 )
 """As the providers document them; the newest beginnings first where one is a beginning of another."""
 
+_START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
 _FREE = {
-    "telegram-token": (":AA", r"(?<![0-9A-Za-z])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
-    "mailchimp-key": ("-us", r"(?<![0-9A-Za-z])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9A-Za-z])"),
+    "telegram-token": (":AA", rf"{_START}[0-9]{{8,10}}:AA[A-Za-z0-9_-]{{33}}(?![A-Za-z0-9_-])"),
+    "mailchimp-key": ("-us", rf"{_START}[0-9a-f]{{32}}-us[0-9]{{1,2}}(?![0-9A-Za-z])"),
     "discord-token": (
         ".",
-        r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}(?![A-Za-z0-9_-])",
+        rf"{_START}[MNO][A-Za-z0-9_-]{{23,25}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,38}}(?![A-Za-z0-9_-])",
     ),
 }
 """Shapes whose first letters vary: what they hold anyway, and the whole pattern."""
