@@ -18,6 +18,7 @@ from memoryd.sources.objects import Places, branch_of
 
 CLOCK_GRAIN = 0.05
 """Seconds by which a file's time may lie before the clock reading that came first (kernel timestamps are coarse)."""
+_MERGE_LOCKS = ("index.stash.*.lock", "ORIG_HEAD.lock", "AUTO_MERGE.lock", "MERGE_*.lock")
 _PAUSE = 0.05
 _SPAWN_TIME = 0.5
 """Seconds after its recorded time in which a git may have begun to live."""
@@ -61,6 +62,20 @@ def remove_stale(git: Git, files: Files, pid: int, started: float, patience: flo
         files.unlink(lock, owner="vault")
         removed.append(lock)
     return removed
+
+
+def drop_merge_locks(git: Git, files: Files, started: float) -> None:
+    """Remove the locks, besides those of a commit, that a dead merge of ours left (`started`: since the epoch).
+
+    git keeps a person's edits aside while it merges, and notes where HEAD stood. The caller made sure that no git of
+    ours lives; where another one works here, they stay.
+    """
+    places = git.places()
+    left = [lock for pattern in _MERGE_LOCKS for lock in places.own.glob(pattern)]
+    if left and not list(_gits_inside([git.repo, places.own, places.common])):
+        for lock in left:
+            if lock.lstat().st_mtime >= started - CLOCK_GRAIN:
+                files.unlink(lock, owner="vault")
 
 
 def writer_lives(places: Places) -> bool:

@@ -14,14 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from memoryd.digest import sha256_hex
 from memoryd.errors import DiskFull, GitFailed, GitLocked, VaultBusy, VaultConflict, VaultError
 from memoryd.files import Files
 from memoryd.records import shown_path
 from memoryd.sources.commit import CLEANUP_SECONDS, make_durable
 from memoryd.sources.folder import OWNER, Folder
 from memoryd.sources.git import Git, Word, literal
-from memoryd.sources.locks import remove_stale
+from memoryd.sources.locks import drop_merge_locks, remove_stale, writer_lives
+from memoryd.sources.objects import blob_id
 from memoryd.sources.same import settled_bytes, why
 
 MARK = "memoryd.merge"
@@ -33,6 +33,7 @@ _SETTINGS = (
     *("-c", "rerere.enabled=false"),
     *("-c", "submodule.recurse=false"),
 )
+_RESET_BATCH = 100
 _IN_THE_WAY = ("Your local changes", "untracked working tree files", "not uptodate", "would be overwritten")
 
 
@@ -77,9 +78,8 @@ class Merge:
             settled = self._merged()
             self._files.fault("vault.merged")
         except (VaultError, DiskFull, OSError) as error:
-            with suppress(GitLocked):  # the mark stays, and the next look settles it
-                if not mark.settle(cut_off=_cut_off(error)):
-                    raise
+            if not _settled(mark, error):
+                raise
         mark.settle(cut_off=False)
         commit = self._git.head()
         assert commit is not None  # a merge ends on a commit
@@ -165,8 +165,10 @@ class Mark:
         self._path = git.places().own / MARK
 
     def put(self, theirs: str) -> None:
-        """Note a merge before its first step."""
-        self._note({"theirs": theirs, "pid": os.getpid(), "started": time.time()})
+        """Note a merge before its first step, with the files in its way that are a person's work."""
+        touched = changes(self._git, self._git.head(), theirs)
+        kept = [os.fsdecode(path) for path, former, _ in touched if not self._is_as(path, former)]
+        self._note({"theirs": theirs, "pid": os.getpid(), "started": time.time(), "kept": kept})
 
     def name_git(self, pid: int, started: float) -> None:
         """Note the git that is about to work."""
@@ -185,29 +187,61 @@ class Mark:
             if cut_off:
                 wait = self._git.lock_wait if patience is None else patience
                 remove_stale(self._git, self._files, int(note["pid"]), float(note["started"]), wait)
+                self._require_rest()
+                drop_merge_locks(self._git, self._files, float(note["started"]))
             landed = self._landed(str(note["theirs"]))
             if not landed:
-                self._undo(str(note["theirs"]), cut_off)
+                self._undo(note, cut_off)
             make_durable(self._git.places(), self._files, None)
         self._files.unlink(self._path, owner=OWNER)
         return landed
+
+    def _require_rest(self) -> None:
+        """An orphan of ours may still merge, without a lock for a moment."""
+        if writer_lives(self._git.places()):
+            raise GitLocked(f"A git of memoryd still works in {self._git.repo}.", vault=str(self._git.repo))
 
     def _landed(self, theirs: str) -> bool:
         if self._git.head() is None:
             return False
         return self._git.run(["merge-base", "--is-ancestor", theirs, "HEAD"], accept=(0, 1)).code == 0
 
-    def _undo(self, theirs: str, cut_off: bool) -> None:
-        """Put back what the merge has laid out already, by hash; a person's edits stay."""
+    def _undo(self, note: Mapping[str, Any], cut_off: bool) -> None:
+        """Put back what the merge has laid out already; a person's edits, before or since, stay."""
+        theirs, kept = str(note["theirs"]), {os.fsencode(path) for path in note.get("kept", ())}
         if self._merging() == theirs:
             self._git.write(["merge", "--abort"], timeout=CLEANUP_SECONDS)
-        for path, former, coming in _changes(self._git, self._git.head(), theirs) if cut_off else ():
-            if coming is not None and self._folder.holds(path, sha256_hex(self._git.object(coming))):
+        if not cut_off:
+            return
+        touched = [one for one in changes(self._git, self._git.head(), theirs) if one[0] not in kept]
+        for path, former, coming in touched:
+            if not self._is_as(path, former) and self._is_laid_out(path, former, coming):
                 self._folder.restore(path, None if former is None else self._git.object(former))
-                words: list[Word] = ["reset", "-q", "--", literal(path)]
-                if former is None:
-                    words = ["update-index", "--force-remove", "--", path]
-                self._git.write(words, timeout=CLEANUP_SECONDS)
+        self._reset([path for path, _, _ in touched])
+
+    def _is_as(self, path: bytes, oid: str | None) -> bool:
+        """Whether the file has exactly the bytes of this blob, or is not there as there is none."""
+        data = self._peek(path)
+        found = None if data is None else blob_id(data, self._git.places().hash)
+        return found == oid and (data is not None or not self._folder.exists(path))
+
+    def _is_laid_out(self, path: bytes, former: str | None, coming: str | None) -> bool:
+        """Whether the file is what a merge leaves when it is cut off: gone, whole, or torn."""
+        data = self._peek(path)
+        if data is None:
+            return former is not None and not self._folder.exists(path)
+        return coming is not None and self._git.object(coming).startswith(data)
+
+    def _peek(self, path: bytes) -> bytes | None:
+        with suppress(VaultError):  # a link, a special file: somebody's work
+            return self._folder.peek(path)
+        return None
+
+    def _reset(self, paths: Sequence[bytes]) -> None:
+        for start in range(0, len(paths), _RESET_BATCH):
+            feed = b"\0".join(literal(path) for path in paths[start : start + _RESET_BATCH])
+            words = ["reset", "-q", "--pathspec-from-file=-", "--pathspec-file-nul"]
+            self._git.write(words, timeout=self._git.timeout, feed=feed)
 
     def _merging(self) -> str:
         with suppress(FileNotFoundError):
@@ -223,6 +257,14 @@ class Mark:
         except (FileNotFoundError, ValueError):
             return {}
         return note
+
+
+def _settled(mark: Mark, error: Exception) -> bool:
+    """Whether the merge stands all the same; where git's locks stay, the mark stays, and the next look settles it."""
+    try:
+        return mark.settle(cut_off=_cut_off(error))
+    except GitLocked:
+        return False
 
 
 def _cut_off(error: Exception) -> bool:
@@ -243,7 +285,7 @@ def unmerged(git: Git) -> dict[bytes, Versions]:
     return {path: Versions(one.get("1"), one.get("2"), one.get("3")) for path, one in stages.items()}
 
 
-def _changes(git: Git, head: str | None, theirs: str) -> list[tuple[bytes, str | None, str | None]]:
+def changes(git: Git, head: str | None, theirs: str) -> list[tuple[bytes, str | None, str | None]]:
     """(path, blob at `head`, blob at `theirs`) of the files in which the two differ."""
     before = head or git.run(["hash-object", "-t", "tree", "--stdin"], feed=b"").out.decode().strip()
     out = git.run(["diff-tree", "-r", "-z", "--no-renames", before, theirs]).out.split(b"\0")
