@@ -28,6 +28,9 @@ from memoryd.shell import Context, Memoryd, content_of, emit, json_option, scope
 
 MODES = ["hybrid", "keyword", "semantic"]
 KINDS = ["memory", "document", "code"]
+allow_secret_option = click.option(
+    "--allow-secret", is_flag=True, help="Keep it although it seems to hold a secret; also with --confirm."
+)
 cite_option = click.option(
     "--cite",
     "citations",
@@ -99,6 +102,7 @@ def status(context: Context, as_json: bool) -> None:
 @click.option("--tag", "tags", multiple=True, help="May be given several times.")
 @click.option("--key", help="Names a mutable fact within its scope.")
 @cite_option
+@allow_secret_option
 @scope_option
 @json_option
 @click.pass_obj
@@ -110,6 +114,7 @@ def remember(
     tags: tuple[str, ...],
     key: str | None,
     citations: tuple[str, ...],
+    allow_secret: bool,
     scope: str | None,
     as_json: bool,
 ) -> None:
@@ -117,8 +122,10 @@ def remember(
     from memoryd import show
 
     words = content_of(content)
-    arguments = {"content": words, "type": kind, "title": title, "tags": list(tags) or None, "key": key, "scope": scope}
-    data = context.tool("memory_add", {**arguments, "citations": list(citations) or None})
+    arguments: dict[str, Any] = {"content": words, "type": kind, "title": title, "key": key, "scope": scope}
+    arguments |= {"tags": list(tags) or None, "citations": list(citations) or None}
+    arguments["allow_secret"] = allow_secret or None
+    data = context.tool("memory_add", arguments)
     emit(data, as_json, lambda: show.added(data))
 
 
@@ -228,14 +235,26 @@ def _show_content(data: Mapping[str, Any]) -> None:
 @click.argument("content")
 @click.option("--confirm", help="The token that the preview printed.")
 @cite_option
+@allow_secret_option
 @json_option
 @click.pass_obj
 def supersede(
-    context: Context, memory: str, content: str, confirm: str | None, citations: tuple[str, ...], as_json: bool
+    context: Context,
+    memory: str,
+    content: str,
+    confirm: str | None,
+    citations: tuple[str, ...],
+    allow_secret: bool,
+    as_json: bool,
 ) -> None:
     """Replace MEMORY by its next revision; `-` reads CONTENT from standard input (preview, then with --confirm)."""
-    places = list(citations) or None
-    arguments = {"id": memory, "content": content_of(content), "citations": places, "confirm": confirm}
+    arguments = {
+        "id": memory,
+        "content": content_of(content),
+        "citations": list(citations) or None,
+        "confirm": confirm,
+        "allow_secret": allow_secret or None,
+    }
     data = _entry(context, "memory_supersede", memory, arguments)
     emit(data, as_json, lambda: _show_change(data))
 
@@ -244,11 +263,13 @@ def supersede(
 @click.argument("memory")
 @click.argument("reason")
 @click.option("--confirm", help="The token that the preview printed.")
+@allow_secret_option
 @json_option
 @click.pass_obj
-def archive(context: Context, memory: str, reason: str, confirm: str | None, as_json: bool) -> None:
+def archive(context: Context, memory: str, reason: str, confirm: str | None, allow_secret: bool, as_json: bool) -> None:
     """Retire MEMORY without a successor (preview first, then with --confirm)."""
-    data = _entry(context, "memory_archive", memory, {"id": memory, "reason": reason, "confirm": confirm})
+    arguments = {"id": memory, "reason": reason, "confirm": confirm, "allow_secret": allow_secret or None}
+    data = _entry(context, "memory_archive", memory, arguments)
     emit(data, as_json, lambda: _show_change(data))
 
 
