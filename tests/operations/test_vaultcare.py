@@ -622,3 +622,33 @@ def test_status_of_unusual_states(homes, state):
         assert [(one["path"], "conflict" in one["problem"]) for one in shown["unreadable"]] == [(a["path"], True)]
     if state == "unborn":
         assert (shown["commit"], shown["remote"]) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["worktree", "submodule"])
+def test_a_vault_that_is_a_work_tree_or_a_submodule_is_synced_too(tmp_path, bare, kind):
+    with opened(tmp_path / "one") as one:
+        vaultcare.connect(one, str(bare))
+        a = add(one, "Herons nest in the pond.")
+        vaultcare.sync(one)
+    if kind == "worktree":
+        git("clone", "-q", bare, "main", cwd=tmp_path)
+        git("worktree", "add", "-q", "-b", "tree", tmp_path / "vault", "origin/main", cwd=tmp_path / "main")
+        place = tmp_path / "vault"
+    else:
+        git("init", "-q", "app", cwd=tmp_path)
+        git("-c", "protocol.file.allow=always", "submodule", "add", "-q", bare, "vault", cwd=tmp_path / "app")
+        place = tmp_path / "app" / "vault"
+        git("checkout", "-q", "--detach", cwd=place)
+    configure(tmp_path / "other", vault={"path": str(place)})
+    with opened(tmp_path / "other") as other:
+        if kind == "submodule":
+            with pytest.raises(VaultBusy, match="detached"):
+                add(other, "Pelicans fish at dawn.")
+            git("checkout", "-q", "main", cwd=place)
+        assert found(other, "herons") == {a["id"]}
+        b = add(other, "Pelicans fish at dawn.")
+        assert vaultcare.sync(other)["sent"] == 1
+        assert git("status", "--porcelain", cwd=place) == ""
+    with opened(tmp_path / "one") as one:
+        vaultcare.sync(one)
+        assert found(one, "pelicans") == {b["id"]}
