@@ -15,7 +15,7 @@ from memoryd.catalog.memories import MemoryRow
 from memoryd.digest import address_of, document_id, memory_id
 from memoryd.errors import InvalidInput
 from memoryd.operations import callers
-from memoryd.operations.citations import asked, cited, unwritten
+from memoryd.operations.citations import Cited, asked, cited, unwritten
 from memoryd.operations.comparing import Compared, Near, compare
 from memoryd.operations.evidence import announce
 from memoryd.operations.fresh import try_drain
@@ -77,7 +77,7 @@ def add(
     fields = replace(fields, citations=places.written)
     compared = compare(home, fields)
     if compared.variants and reason is None:
-        return _similar_answer(home, fields, compared)
+        return _similar_answer(home, fields, compared, places)
     message = f"Add {fields.type}: {fields.title}" + (f"\n\nForced: {reason}" if reason else "")
     with home.vault_lane:
         found = standing(home, fields.id, scopes)
@@ -128,13 +128,14 @@ def _known(home: Home, found: Known, content: str, scopes: tuple[str, ...]) -> d
     return answer
 
 
-def _similar_answer(home: Home, fields: MemoryFields, compared: Compared) -> dict[str, Any]:
+def _similar_answer(home: Home, fields: MemoryFields, compared: Compared, places: Cited) -> dict[str, Any]:
     near = compared.variants[0]
     row = near.row
+    own = places if places.written and row.fields.scope == fields.scope else None
     return {
         "outcome": "similar",
         "neighbour": {**identified(row.fields, row.path, None), "content": near.body},
-        "proposal": proposal(home, revision(home, row, fields.body)),
+        "proposal": proposal(home, revision(home, row, fields.body, own)),
         "next": "Nothing was written: the same words are remembered, but for blanks, case, punctuation or order."
         " If the new wording is better, make the proposed call; to store it besides, call again with `force` and why.",
     }

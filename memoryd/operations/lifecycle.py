@@ -23,7 +23,7 @@ from memoryd.errors import (
     SupersedeReversed,
 )
 from memoryd.operations import callers, plans
-from memoryd.operations.citations import asked, cited
+from memoryd.operations.citations import asked, cited, place_of
 from memoryd.operations.evidence import announce
 from memoryd.operations.fresh import drain_fresh, take_files, try_drain
 from memoryd.operations.guard import refuse_secrets, shown
@@ -289,8 +289,10 @@ def _changes(home: Home, plan: Plan) -> list[str]:
 
 def proposal(home: Home, plan: Plan) -> dict[str, Any]:
     """A call that is ready to be made: the tool, its arguments with the token, and what it would change."""
-    arguments = {"id": plan.old.fields.id}
+    arguments: dict[str, Any] = {"id": plan.old.fields.id}
     arguments |= {"content": plan.said} if plan.kind == SUPERSEDE else {"by": plan.said}
+    if plan.cited is not None:
+        arguments["citations"] = [place_of(one) for one in plan.cited.written]
     seen = previewed(home, plan)
     return {"tool": "memory_supersede", "arguments": {**arguments, "confirm": seen["confirm"]}, "diff": seen["diff"]}
 

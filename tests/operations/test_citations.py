@@ -12,6 +12,7 @@ from memoryd.digest import address_of
 from memoryd.errors import BadCitation, InvalidInput, NotFound, OutsideProject, SecretFound, TokenInvalid
 from memoryd.operations import gateway, lookout, reading
 from memoryd.operations.artifacts import add as keep
+from memoryd.operations.brief import recall
 from memoryd.operations.check import check
 from memoryd.operations.freshness import mark
 from memoryd.operations.health import status
@@ -76,13 +77,12 @@ def test_every_answer_says_how_the_citations_stand(home, app):
     settle(home)
     fresh = [{"at": "src/client.py#L10-L20", "state": "fresh"}]
     (hit,) = reading.search(home, app, query="retry budget upload")["memories"]
-    (brief,) = reading.recall(home, app, task="change the retry budget")["task_memories"]
-    assert hit["citations"] == brief["citations"] == fresh
+    brief = recall(home, app, task="change the retry budget")["brief"]
+    assert hit["citations"] == fresh
+    assert "(cites src/client.py#L10-L20: fresh)" in brief
     address = address_of("".join(CODE.splitlines(keepends=True)[9:20]).encode())
     assert states(home, app, answer["id"]) == [{**fresh[0], "address": address}]
     assert states(home, app, answer["id"], metadata=True)[0]["state"] == "fresh"
-    (recent,) = reading.recall(home, app, task="zzz qqq")["recent"] or [brief]
-    assert recent["citations"] == fresh
 
 
 def test_changed_lines_moved_lines_and_a_missing_file_are_told(home, app):
@@ -415,6 +415,18 @@ def test_words_that_are_there_already_keep_what_they_cite(home, app):
     other = add(home, app, "src/client.py#L2")
     assert (other["outcome"], other["id"]) == ("exists", first["id"])
     assert "Its citations stay as they are" in other["next"]
+
+
+def test_the_proposal_for_a_mere_variant_brings_the_citations_along(home, app):
+    first = add(home, app, "src/client.py#L1")
+    settle(home)
+    answer = add(home, app, "src/client.py#L2", content=RULE.upper())
+    assert answer["outcome"] == "similar"
+    call = answer["proposal"]["arguments"]
+    assert call["citations"] == ["src/client.py#L2"]
+    done = gateway.supersede(home, app, **call)
+    assert (done["outcome"], done["retired"]) == ("superseded", first["id"])
+    assert [one["at"] for one in states(home, app, done["id"])] == ["src/client.py#L2"]
 
 
 def test_twenty_hits_with_three_citations_each_cost_next_to_nothing(home, app, monkeypatch):
