@@ -115,6 +115,17 @@ class GcConfig(Section):
     """0: never."""
 
 
+class ReviewConfig(Section):
+    """When a review (`memoryd review`) proposes to look at a memory; nothing is retired by it."""
+
+    stale_days: Annotated[int, Field(ge=1, le=36_500)] = 180
+    """So long after it was last handed out or called useful."""
+    unrecalled_days: Annotated[int, Field(ge=1, le=36_500)] = 90
+    """So long after it was made, where nobody was ever shown it."""
+    verbose_words: Annotated[int, Field(ge=20, le=1_000_000)] = 250
+    """Beyond so many words."""
+
+
 class LimitsConfig(Section):
     """What a single call may bring."""
 
@@ -133,6 +144,7 @@ class Config(Section):
     store: StoreConfig = StoreConfig()
     retention: RetentionConfig = RetentionConfig()
     gc: GcConfig = GcConfig()
+    review: ReviewConfig = ReviewConfig()
     limits: LimitsConfig = LimitsConfig()
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 

@@ -59,6 +59,11 @@ class Feedback:
         )
         return [Verdict(*row) for row in found]
 
+    def praise(self) -> list[Verdict]:
+        """Every verdict `useful`, the newest first."""
+        found = self._db.rows(f"SELECT {_COLUMNS} FROM feedback WHERE verdict = 'useful' ORDER BY given DESC")
+        return [Verdict(*row) for row in found]
+
     def against(self) -> list[Verdict]:
         """Every verdict `wrong` or `outdated`, the newest first."""
         found = self._db.rows(

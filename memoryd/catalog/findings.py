@@ -49,6 +49,11 @@ class Findings:
         )
         return [Finding(*row) for row in found]
 
+    def settled(self) -> list[Finding]:
+        """What somebody let stand, the newest first."""
+        found = self._db.rows(f"SELECT {_COLUMNS} FROM findings WHERE settled IS NOT NULL ORDER BY settled DESC")
+        return [Finding(*row) for row in found]
+
     def find(self, kind: str, memory: str, other: str) -> Finding | None:
         """What was filed about the pair, in either order, settled or not."""
         row = self._db.row(f"SELECT {_COLUMNS} FROM findings WHERE {_PAIR}", (kind, memory, other, memory, other))

@@ -147,6 +147,10 @@ class Memories:
         )
         return dict(self._db.rows(sql, _filters(scopes, (), ())))
 
+    def facts(self) -> list[tuple[str, str]]:
+        """The id and the fact of every memory."""
+        return [(row[0], row[1]) for row in self._db.rows("SELECT id, fact FROM memories")]
+
     def duplicates(self) -> list[str]:
         """Ids that more than one file holds, sorted."""
         return [row[0] for row in self._db.rows("SELECT id FROM memories GROUP BY id HAVING count(*) > 1 ORDER BY id")]

@@ -19,6 +19,11 @@ class PutOff:
         with self._db.write() as tx:
             tx.execute("REPLACE INTO put_off VALUES (?, ?, ?, ?)", (*item, until))
 
+    def drop(self, section: str, memory: str) -> None:
+        """Show it again in this section: something new is known of the memory."""
+        with self._db.write() as tx:
+            tx.execute("DELETE FROM put_off WHERE section = ? AND memory = ?", (section, memory))
+
     def at(self, now: float) -> set[Item]:
         """What is left out now."""
         return {(row[0], row[1], row[2]) for row in self._db.rows("SELECT * FROM put_off WHERE until > ?", (now,))}

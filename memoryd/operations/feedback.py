@@ -41,6 +41,9 @@ def feedback(home: Home, caller: Caller, *, id: str, verdict: str, note: str | N
     fields = memory.fields
     given = Verdict(fields.id, caller.name or "unnamed", fields.fact, verdict, said, home.clock())
     changed = home.state.feedback.give(given)
+    if changed:
+        home.state.put_off.drop("feedback", fields.id)
+        home.reviewed.clear()
     return {
         "outcome": "noted" if changed else "known",
         "id": fields.id,

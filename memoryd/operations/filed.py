@@ -36,6 +36,7 @@ def file(home: Home, kind: str, memory_id: str, other_id: str, score: float | No
     if kind not in KINDS or memory_id == other_id:
         raise ValueError(f"no finding: {kind} of {memory_id} and {other_id}")
     found = Finding(kind, memory_id, other_id, score, reason[:REASON_MOST], home.clock())
+    home.reviewed.clear()
     return home.state.findings.file(found)
 
 

@@ -14,6 +14,7 @@ from memoryd.operations import answers, callers, indexing, scan
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.ingest import UNREAD, valid_scope
 from memoryd.operations.reconcile import VAULT_COMMIT
+from memoryd.operations.review import counts
 from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, shown_path
 from memoryd.runtime import VERSION
 
@@ -63,6 +64,7 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
             "duplicate_ids": twins,
             "duplicates": [{"id": one, "paths": [*map(shown_path, home.memories.copies(one, reads))]} for one in twins],
         },
+        "review": counts(home, reads),
         "corpora": corpora,
         "orphaned": orphans,
         "config": {"path": str(home.loaded.path), "differs": home.loaded.file_differs()},

@@ -32,6 +32,7 @@ from memoryd.index.generations import Generation, Generations, IndexIdentity
 from memoryd.models.host import ModelHost
 from memoryd.operations.lookout import Lookout
 from memoryd.operations.noticed import Noticed
+from memoryd.operations.pairs import Pairs
 from memoryd.records import VAULT_SOURCE, MemoryFields
 from memoryd.sources import corpora
 from memoryd.sources.citation import Piece
@@ -109,6 +110,12 @@ class Home:
     vault_seen: dict[bytes, object] = field(default_factory=dict)
     noticed: Noticed = field(default_factory=Noticed)
     """Facts that answers handed out and that still wait to be counted; counting never delays an answer."""
+    pairs: Pairs = field(default_factory=Pairs)
+    """Memories that were found to say nearly the same; a view in memory."""
+    lengths: dict[str, int] = field(default_factory=dict)
+    """Words of memories by address, as the last review counted them."""
+    reviewed: dict[tuple[str, ...], tuple[float, int, dict[str, int]]] = field(default_factory=dict)
+    """By scopes: when a review was counted last (and up to which record), and what was counted."""
     catalog_inode: int | None = None
     """Inode of the open catalog.db, to notice that somebody removed it (a new reader would make an empty one)."""
     heal: set[str] = field(default_factory=set)
@@ -136,9 +143,11 @@ class Home:
         return self.root, self.vault.path
 
     def count_recalls(self) -> None:
-        """Write the waiting counts down; where state.db takes none (a full disk), they wait on."""
+        """Write the waiting counts down, and since when there are any; where state.db takes none (a full disk), they
+        wait on."""
         recalls, fetches = self.noticed.take()
         try:
+            self.state.counting_since(self.clock())
             if recalls:
                 self.state.recalls.add(recalls)
                 recalls = {}

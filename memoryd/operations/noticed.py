@@ -55,6 +55,11 @@ class Noticed:
             self._recalls, self._fetches = {}, {}
             return taken
 
+    def peek(self) -> dict[str, Recall]:
+        """Recalls that are not written down yet; they go on waiting."""
+        with self._lock:
+            return dict(self._recalls)
+
     def give_back(self, recalls: Mapping[str, Recall], fetches: Mapping[str, Recall]) -> None:
         """What was taken could not be kept: it waits again."""
         with self._lock:

@@ -29,6 +29,7 @@ from memoryd.runtime import RuntimePaths
 from memoryd.server.commands import tree_commands, tree_jobs, writing_commands
 from memoryd.server.lanes import Duty, JobBody, JobStore, Progress, Stop
 from memoryd.server.offered import INSTRUCTIONS, agent_tools
+from memoryd.server.reviews import review_commands
 from memoryd.server.toolbox import Asker, Run, Toolbox
 from memoryd.server.vaults import vault_commands, vault_jobs
 
@@ -52,6 +53,7 @@ class MemoryToolbox(Toolbox):
         self.commands = (
             *tree_commands(self._bound),
             *vault_commands(self._bound),
+            *review_commands(self._bound),
             *writing_commands(self.tools),
         )
 

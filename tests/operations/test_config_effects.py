@@ -16,7 +16,7 @@ import pytest
 
 from memoryd.config import known_keys
 from memoryd.errors import ContentTooLarge, ExtraMissing, GitTimeout, RemoteFailed
-from memoryd.operations import gateway, reading, vaultcare
+from memoryd.operations import gateway, reading, review, vaultcare
 from memoryd.operations.collect import COLLECTED, gc
 from memoryd.operations.home import Caller, timestamp
 from memoryd.operations.ingest import Seen, commit_snapshot, store_documents
@@ -30,7 +30,7 @@ from memoryd.store.merkle import build
 from tests.operations.conftest import configure, git, opened, settle
 
 HERE = Caller()
-SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "retention", "gc", "limits"}
+SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "retention", "gc", "review", "limits"}
 
 
 def add(home, text, **other):
@@ -337,6 +337,38 @@ def test_gc_every_hours(root, hours):
                 box.home.catalog.set_meta(tx, COLLECTED, str(time.time() - 3700))
             duties[0].body(lambda: False)
             assert [job["kind"] for job in desk.listed()] == ["gc"]
+
+
+@pytest.mark.parametrize(("days", "shown"), [(9, 1), (11, 0)])
+def test_review_stale_days(root, days, shown):
+    """review.stale_days"""
+    now = [1_800_000_000.0]
+    configure(root, review={"stale_days": days})
+    with opened(root, clock=lambda: now[0]) as home:
+        reading.get(home, HERE, id=add(home, "The aardvark sleeps.")["id"])
+        now[0] += 10 * 86_400
+        assert review.review(home, HERE)["sections"]["stale"]["count"] == shown
+
+
+@pytest.mark.parametrize(("days", "shown"), [(9, 1), (11, 0)])
+def test_review_unrecalled_days(root, days, shown):
+    """review.unrecalled_days"""
+    now = [1_800_000_000.0]
+    configure(root, review={"unrecalled_days": days})
+    with opened(root, clock=lambda: now[0]) as home:
+        home.state.counting_since(now[0])
+        add(home, "The aardvark sleeps.")
+        now[0] += 10 * 86_400
+        assert review.review(home, HERE)["sections"]["never_recalled"]["count"] == shown
+
+
+@pytest.mark.parametrize(("words", "shown"), [(20, 1), (30, 0)])
+def test_review_verbose_words(root, words, shown):
+    """review.verbose_words"""
+    configure(root, review={"verbose_words": words})
+    with opened(root) as home:
+        add(home, "aardvark " * 25)
+        assert review.review(home, HERE)["sections"]["verbose"]["count"] == shown
 
 
 def test_limits(root, tmp_path):
