@@ -19,6 +19,7 @@ from memoryd.catalog.feedback import Feedback
 from memoryd.catalog.findings import Findings
 from memoryd.catalog.put_off import PutOff
 from memoryd.catalog.schema import STATE, in_json
+from memoryd.catalog.visits import Visits
 
 ANSWER_SECONDS = 30 * 86_400
 """How long the answer to a redeemed token is kept."""
@@ -147,6 +148,7 @@ class State:
         self.fetches = Recalls(self._db, "fetches")
         self.feedback = Feedback(self._db)
         self.put_off = PutOff(self._db)
+        self.visits = Visits(self._db)
 
     def counting_since(self, now: float) -> float:
         """Since when recalls are counted here: `now` for the first one who asks. Raises as a write does."""

@@ -1,4 +1,4 @@
-"""What does an agent get to see: search hits, whole entries, a brief at session start?
+"""What does an agent get to see: search hits, whole entries?
 
 Every road checks the caller's scopes. Each answer names the generation, the backlog, and why a leg did not run.
 """
@@ -18,13 +18,11 @@ from memoryd.records import VAULT_SOURCE, Filter
 from memoryd.search.fusion import fuse
 from memoryd.search.pipeline import Mode, Ranked
 
-__all__ = ["get", "recall", "search"]
+__all__ = ["get", "search"]
 
 MODES = ("hybrid", "keyword", "semantic")
 KINDS = ("memory", "document", "code")
 QUERY_LIMIT = 10_000
-BRIEF_TOKENS = 800
-BRIEF_HITS = 12
 SPARE = 8
 """Documents ranked beyond those shown: for suggestions, and in place of ones that vanished or cannot be read."""
 
@@ -145,53 +143,3 @@ def _brings_new(home: Home, title: str, seen: set[str], shown: int, mode: Mode, 
         return False
     rivals = sum(hit.document_id in seen for hit in hits)
     return mode == "keyword" or rivals + 1 < shown
-
-
-def recall(home: Home, caller: Caller, *, task: str, scope: str | None = None) -> dict[str, Any]:
-    """A brief for the start of work: what is remembered for this task, then the newest memories of the project."""
-    if not task.strip():
-        raise InvalidInput("`task` is blank.", parameter="task")
-    scopes = callers.readable(home, caller, scope)
-    outcome, index = answers.ranked(home, task[:QUERY_LIMIT], "hybrid", Filter(scopes=scopes), BRIEF_HITS + SPARE)
-    best = answers.hits(home, task[:QUERY_LIMIT], outcome.hits, BRIEF_HITS)
-    index["degraded"] += best.lost
-    shown, used = _within(best.entries, BRIEF_TOKENS)
-    home.noticed.listed(caller.session, [one["fact"] for one in shown if "fact" in one], home.clock())
-    fresh: list[dict[str, Any]] = []
-    have = {one["id"] for one in shown}
-    for row in home.memories.listed(scopes, ("in_force",), (), 12, 0):
-        if row.fields.id in have or row.fields.type == "note":
-            continue
-        line = {"title": row.fields.title, "scope": row.fields.scope, **answers.memory_facts(row.fields)}
-        cost = len(row.fields.title) // 4 + 20
-        if used + cost > BRIEF_TOKENS:
-            break
-        used += cost
-        fresh.append(line)
-    mark(home, caller, [*shown, *fresh])
-    summary = f"{len(shown)} for this task, {len(fresh)} more recent in {', '.join(scopes)}; about {used} tokens."
-    following = _brief_next(shown, index)
-    return {"task_memories": shown, "recent": fresh, "summary": summary, "index": index, "next": following}
-
-
-def _within(entries: list[dict[str, Any]], tokens: int) -> tuple[list[dict[str, Any]], int]:
-    kept: list[dict[str, Any]] = []
-    used = 0
-    for one in entries:
-        cost = len(one["content"]) // 4 + 40
-        if kept and used + cost > tokens:
-            break
-        kept.append(one)
-        used += cost
-    return kept, used
-
-
-def _brief_next(shown: list[dict[str, Any]], index: dict[str, Any]) -> str:
-    gap = gap_of(index)
-    if gap and not shown:
-        return f"Nothing found, but not all could be searched: {gap}. Search again; add what you learn with memory_add."
-    if gap:
-        return f"This brief is not complete: {gap}. Search again before you take it for all there is."
-    if not shown:
-        return "Nothing is remembered for this task yet: add what you decide and learn with memory_add."
-    return "Search before you re-derive anything; read a whole entry with memory_get."

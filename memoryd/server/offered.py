@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoryd.operations import artifacts, gateway, health, reading, since
+from memoryd.operations import artifacts, brief, gateway, health, reading, since
 from memoryd.operations.citations import CITATIONS_MOST
 from memoryd.operations.feedback import NOTE_LIMIT, VERDICTS, feedback
 from memoryd.records import MEMORY_TYPES
@@ -41,8 +41,9 @@ offsets, lines, an excerpt and its source. `citations` says of each place that a
 `changed`, `missing` or `unknown`: where it is changed or missing, look before you rely on the memory."""
 
 RECALL = """\
-Brief yourself at the start of a task: returns the memories that matter for it and for this project, within a small \
-token budget. Call it once, first, with the task in your own words; use memory_search for questions that come up later.
+Brief yourself at the start of a task: one short text with the rules in force, what is remembered for the task, what \
+is open, and what changed since the last session of this project. Call it once, first, with the task in your own \
+words; use memory_search for questions that come up later. Ids in brackets are for memory_get.
 Examples: {"task": "add retries to the upload client"} or {"task": "release 2.4: version bump, changelog, tag"}."""
 
 ADD = """\
@@ -162,8 +163,17 @@ def agent_tools(bind: Bind) -> tuple[Tool, ...]:
             "memory_recall",
             "Recall at the start",
             RECALL,
-            {"task": {**_TEXT, "description": "What you are about to do, in a sentence."}, "scope": _SCOPE},
-            bind(reading.recall),
+            {
+                "task": {**_TEXT, "description": "What you are about to do, in a sentence."},
+                "max_tokens": {
+                    "type": "integer",
+                    "minimum": brief.LEAST_TOKENS,
+                    "maximum": brief.MOST_TOKENS,
+                    "description": "Budget of the brief; default 800.",
+                },
+                "scope": _SCOPE,
+            },
+            bind(brief.recall),
             required=("task",),
             read_only=True,
         ),

@@ -6,6 +6,7 @@ import pytest
 
 from memoryd.errors import InvalidInput
 from memoryd.operations import indexing, reading
+from memoryd.operations.brief import recall
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
 from memoryd.operations.scan import scan_corpora
@@ -104,12 +105,12 @@ def test_nothing_found_names_the_gap(root, folder):
         home.host.close()
         semantic = reading.search(home, HERE, query="badger", mode="semantic")
         assert "dense" in semantic["summary"] and "not complete" in semantic["summary"]
-        brief = reading.recall(home, HERE, task="badger")
-        assert brief["task_memories"] == []
+        brief = recall(home, HERE, task="badger")
+        assert brief["brief"] == ""
         assert "not indexed yet" in brief["next"] and "Nothing is remembered" not in brief["next"]
         index_words(home)
-        brief = reading.recall(home, HERE, task="badger")
-        assert brief["task_memories"] and "dense" in brief["next"]
+        brief = recall(home, HERE, task="badger")
+        assert brief["for_task"] == 1 and "docs/0.md#L" in brief["brief"] and "dense" in brief["next"]
 
 
 def test_a_path_prefix_of_no_known_source_is_refused_by_name(root, folder):

@@ -12,6 +12,7 @@ import pytest
 from memoryd.digest import sha256_hex
 from memoryd.errors import GitFailed, GitLocked, GitTimeout, MemorydError, VaultBusy
 from memoryd.operations import gateway, reading
+from memoryd.operations.brief import recall
 from memoryd.operations.check import check
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
@@ -237,8 +238,8 @@ def test_h42_a_reverted_supersede_holds_in_every_answer(home):
     look(home)
     assert found(home, "herons nest") == [a["id"]]
     assert [one["id"] for one in reading.search(home, HERE, query="herons reeds")["memories"]] == [a["id"]]
-    brief = reading.recall(home, HERE, task="herons nest in the reeds")
-    assert a["id"] in str(brief) and b["id"] not in str(brief)
+    brief = recall(home, HERE, task="herons nest in the reeds")
+    assert a["id"][:8] in brief["brief"] and b["id"][:8] not in brief["brief"]
     assert reading.get(home, HERE, id=a["id"])["status"] == "in_force"
     with pytest.raises(MemorydError):
         reading.get(home, HERE, id=b["id"])

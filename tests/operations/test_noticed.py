@@ -5,6 +5,7 @@ from __future__ import annotations
 from memoryd.catalog.state import Recall
 from memoryd.errors import DiskFull
 from memoryd.operations import gateway, noticed, reading
+from memoryd.operations.brief import recall
 from memoryd.operations.home import Caller
 from memoryd.operations.noticed import FETCH_SECONDS, Noticed
 from tests.operations.conftest import opened, settle
@@ -50,7 +51,7 @@ def test_searches_briefs_and_reads_count_and_facts_do_not(home):
     added = gateway.add(home, me, content="The zoo opens at nine.", type="fact", scope="global")
     settle(home)
     reading.search(home, me, query="zoo", mode="keyword")
-    reading.recall(home, me, task="zoo")
+    recall(home, me, task="zoo")
     reading.get(home, me, id=added["id"])
     reading.get(home, me, address=added["address"])
     told = reading.get(home, me, id=added["id"], metadata=True)
@@ -81,6 +82,13 @@ def test_a_search_waits_for_no_disk(home, monkeypatch):
     assert written == []
     settle(home)
     assert [counts[fact].amount for counts in written] == [2]
+
+
+def test_counting_begins_with_the_home_and_not_with_the_first_review(root):
+    with opened(root, clock=lambda: 1_000.0):
+        pass
+    with opened(root, clock=lambda: 2_000.0) as home:
+        assert home.state.counting_since(3_000.0) == 1_000.0
 
 
 def test_a_full_disk_costs_no_counts(home, monkeypatch):

@@ -11,6 +11,7 @@ from memoryd.index.generations import Generations
 from memoryd.models.host import ModelHost
 from memoryd.models.identity import ModelFiles, locate
 from memoryd.operations import gateway, reading
+from memoryd.operations.brief import recall
 from memoryd.operations.health import numbers, ready, status
 from memoryd.operations.home import Caller, index_identity
 from memoryd.operations.indexing import catch_up
@@ -113,41 +114,11 @@ def test_a_query_is_data_and_never_a_syntax_error(zoo):
             search(zoo, blank)
 
 
-def test_recall_stays_within_its_budget_and_names_recent_memories(zoo):
-    brief = reading.recall(zoo, HERE, task="feed the badger at the zoo")
-    size = sum(len(one["content"]) // 4 + 40 for one in brief["task_memories"])
-    size += sum(len(one["title"]) // 4 + 20 for one in brief["recent"])
-    assert size <= reading.BRIEF_TOKENS
-    assert brief["task_memories"]
-    named = {one["id"] for one in brief["task_memories"]}
-    assert not named & {one["id"] for one in brief["recent"]}
-    assert "note" not in {one["type"] for one in brief["recent"]}
-    with pytest.raises(InvalidInput):
-        reading.recall(zoo, HERE, task="  ")
-
-
-def test_recall_of_an_empty_home_says_what_to_do(home):
-    brief = reading.recall(home, HERE, task="anything")
-    assert (brief["task_memories"], brief["recent"]) == ([], [])
-    assert "memory_add" in brief["next"]
-
-
-def test_long_memories_are_cut_to_the_budget(home):
-    for number in range(12):
-        text = f"Rule {number}: " + "the deployment waits for the staging cluster. " * 60
-        gateway.add(home, HERE, content=text, type="decision", scope="global")
-    settle(home)
-    brief = reading.recall(home, HERE, task="deployment to the staging cluster")
-    size = sum(len(one["content"]) // 4 + 40 for one in brief["task_memories"])
-    assert 0 < size <= reading.BRIEF_TOKENS
-    assert len(brief["task_memories"]) + len(brief["recent"]) < 24
-
-
 def test_what_was_handed_out_is_counted(home):
     added = gateway.add(home, HERE, content="The zoo opens at nine.", type="fact", scope="global")
     settle(home)
     search(home, mode="keyword")
-    reading.recall(home, HERE, task="zoo")
+    recall(home, HERE, task="zoo")
     settle(home)
     assert home.state.recalls.of([added["fact"]])[added["fact"]].amount == 2
 

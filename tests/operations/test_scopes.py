@@ -7,6 +7,7 @@ import pytest
 from memoryd.digest import document_id
 from memoryd.errors import MemorydError, NotFound, ScopeUnknown
 from memoryd.operations import gateway, reading
+from memoryd.operations.brief import recall
 from memoryd.operations.callers import described
 from memoryd.operations.reconcile import reconcile_vault
 from memoryd.operations.scan import scan_corpora
@@ -77,7 +78,7 @@ def test_no_search_and_no_suggestion_shows_it(home, secret, mode):
 
 def test_recall_neighbours_and_duplicates_do_not_show_it(home, secret):
     mine, _other, added = secret
-    assert added["id"] not in str(reading.recall(home, mine, task=SECRET))
+    assert added["id"] not in str(recall(home, mine, task=SECRET))
     answer = gateway.add(home, mine, content=SECRET, type="fact")
     assert (answer["outcome"], answer["id"] == added["id"]) == ("added", False)
     assert added["id"] not in str(answer["similar"])
