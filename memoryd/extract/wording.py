@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _MARKS = re.compile(r"^[ \t]*>+(?:[ \t]+|$)|(?<!\S)([-=*~_^#+])\1{3,}(?!\S)", re.MULTILINE)
 """Quoted lines, and lines drawn under a title or between two parts."""
 _TOKEN = re.compile(
@@ -76,9 +76,9 @@ def words(text: str) -> Words:
     """What of a text counts: plain words in lower case, all else as it stands."""
     whole = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n")).translate(_APOSTROPHES)
     code = tuple(
-        "\n".join(line.rstrip() for line in match[2].split("\n")).strip("\n") for match in _FENCE.finditer(whole)
+        "\n".join(line.rstrip() for line in match[2].split("\n")).strip("\n") for match in FENCE.finditer(whole)
     )
-    prose = _MARKS.sub("", _CONTRACTED.sub(r"\1\2", _FENCE.sub("\n\n", whole)))
+    prose = _MARKS.sub("", _CONTRACTED.sub(r"\1\2", FENCE.sub("\n\n", whole)))
     found = list(_matches(prose))
     tokens: list[str] = []
     ends: set[int] = set()

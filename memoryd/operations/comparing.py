@@ -19,7 +19,7 @@ from memoryd.extract.ruling import Revision, is_statement, revises
 from memoryd.extract.wording import Words, overlap, same_words, words
 from memoryd.operations.home import Home
 from memoryd.operations.known import body_of
-from memoryd.operations.nearness import cosine, cuts, likeness
+from memoryd.operations.nearness import Cuts, cosine, cuts, likeness, read_cuts
 from memoryd.records import VAULT_SOURCE, Filter, IndexedPassage, MemoryFields, shown_path
 from memoryd.sources import entry
 
@@ -62,20 +62,28 @@ def compare(home: Home, new: MemoryFields, *, wait: float | None = None, whole: 
     The model is waited for at most `wait` seconds in all (None: `search.model_wait_ms`); `whole` looks at every passage
     of it.
     """
+    beside, checked = neighbours(home, new, wait=wait, whole=whole)
+    found = Compared(checked)
+    measured = read_cuts(home)
+    for near in beside:
+        _sort_in(new, near, cuts(home, measured, vectors=near.cosine is not None), found)
+    _order(found)
+    return found
+
+
+def neighbours(
+    home: Home, new: MemoryFields, *, wait: float | None = None, whole: bool = False
+) -> tuple[list[Near], bool]:
+    """What `compare` looks at, in no order, and whether the model had its say about all of the new memory."""
     if not home.memories.listed((new.scope,), ("in_force",), (), 1, 0):
-        return Compared(checked=True)  # nothing to compare with: the model need not even start
+        return [], True  # nothing to compare with: the model need not even start
     allowed = home.config.search.model_wait_ms / 1000 if wait is None else wait
     mine, checked = _vectors(home, new, allowed, None if whole else PASSAGES_MOST)
     rows = [row for row in _candidates(home, new, mine[:1]) if row.fields.id != new.id]
     theirs = _vectors_of(home, rows) if mine else {}
-    found = Compared(checked)
     said = words(new.body)
-    for row in rows:
-        near = _near(home, new, said, row, cosine(mine, theirs.get(row.document_id, ())))
-        if near is not None:
-            _sort_in(home, new, near, found)
-    _order(found)
-    return found
+    near = (_near(home, new, said, row, cosine(mine, theirs.get(row.document_id, ()))) for row in rows)
+    return [one for one in near if one is not None], checked
 
 
 def _near(home: Home, new: MemoryFields, said: Words, row: MemoryRow, meaning: float | None) -> Near | None:
@@ -88,8 +96,7 @@ def _near(home: Home, new: MemoryFields, said: Words, row: MemoryRow, meaning: f
     return Near(row, body, meaning, alike, variant=same, revision=None if same else revises(body, new.body))
 
 
-def _sort_in(home: Home, new: MemoryFields, near: Near, found: Compared) -> None:
-    limits = cuts(home)
+def _sort_in(new: MemoryFields, near: Near, limits: Cuts, found: Compared) -> None:
     if near.variant:
         found.variants.append(near)
     elif new.key is not None and near.row.fields.key == new.key:
@@ -99,7 +106,7 @@ def _sort_in(home: Home, new: MemoryFields, near: Near, found: Compared) -> None
             "it says the contrary" if near.revision.kind == "contrary" else "it gives another value for the same thing"
         )
         found.revised.append(_because(near, said))
-    elif _is_prose(new.body, near.body) and near.likeness >= limits.revision:
+    elif is_prose(new.body, near.body) and near.likeness >= limits.revision:
         found.revised.append(_because(near, "it says nearly the same, with differences"))
     elif near.likeness >= limits.similar:
         found.similar.append(near)
@@ -109,10 +116,15 @@ def _because(near: Near, reason: str) -> Near:
     return Near(near.row, near.body, near.cosine, near.likeness, near.variant, near.revision, reason)
 
 
-def _is_prose(new: str, old: str) -> bool:
+def is_prose(new: str, old: str) -> bool:
     """Whether two texts are too long to be told apart as statements: then likeness speaks."""
     if is_statement(new) and is_statement(old):
         return False
+    return is_long(new, old)
+
+
+def is_long(new: str, old: str) -> bool:
+    """Whether both texts have words enough for their likeness to say something."""
     return min(len(words(new).tokens), len(words(old).tokens)) >= PROSE_LEAST
 
 
@@ -162,7 +174,7 @@ def _vectors(home: Home, new: MemoryFields, wait: float, most: int | None) -> tu
 
     What was embedded is kept, so that indexing need not embed it again.
     """
-    passages = _passages(new)
+    passages = passages_of(new)
     fingerprint = home.host.identity.fingerprint
     try:
         known = home.cache.get_many(fingerprint, [one.text_sha256 for one in passages])
@@ -184,7 +196,7 @@ def _vectors(home: Home, new: MemoryFields, wait: float, most: int | None) -> tu
     return there, len(there) == len(passages)
 
 
-def _passages(new: MemoryFields) -> Sequence[IndexedPassage]:
+def passages_of(new: MemoryFields) -> Sequence[IndexedPassage]:
     """As ingest will cut the file of this memory."""
     data, path = entry.render(new), entry.file_path(new)
     found = extract(shown_path(path), data, body_start=entry.parse(data).body_start, title=new.title)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from operator import mul
 
@@ -31,8 +31,10 @@ class Cuts:
     gap: bool = True
 
 
-DEFAULT = Cuts(similar=0.45, revision=0.62)
-"""Of `likeness`, for a model that was never calibrated: measured on the pairs that memoryd ships with."""
+DEFAULT = Cuts(similar=0.3252, revision=0.7212, gap=False)
+"""Of `likeness`, where nothing was calibrated: what the embedded model gives on the pairs that memoryd ships with."""
+DEFAULT_WORDS = Cuts(similar=0.1997, revision=0.6384, gap=False)
+"""The same where a text has no vector, so that words alone speak."""
 
 
 def likeness(overlap: float, cosine: float | None) -> float:
@@ -51,9 +53,13 @@ def cosine(one: Sequence[bytes], other: Sequence[bytes]) -> float | None:
     return float(max(there, back))
 
 
-def cuts(home: Home) -> Cuts:
-    """The cuts that `memoryd calibrate` measured with the active model, else the default ones."""
-    return read_cuts(home).get(home.host.identity.fingerprint, DEFAULT)
+def cuts(home: Home, measured: Mapping[str, Cuts] | None = None, *, vectors: bool = True) -> Cuts:
+    """The cuts that `memoryd calibrate` measured (`read_cuts`) with the active model, or without any, else the default
+    ones; never those of another model."""
+    known = read_cuts(home) if measured is None else measured
+    if not vectors:
+        return known.get(PLAIN, DEFAULT_WORDS)
+    return known.get(home.host.identity.fingerprint, DEFAULT)
 
 
 def read_cuts(home: Home) -> dict[str, Cuts]:
@@ -72,8 +78,9 @@ def read_cuts(home: Home) -> dict[str, Cuts]:
     return found
 
 
-def keep_cuts(home: Home, model: str, measured: Cuts) -> None:
-    """Note what was measured with a model. Raises OSError."""
-    told = {name: asdict(one) for name, one in {**read_cuts(home), model: measured}.items()}
+def keep_cuts(home: Home, measured: Mapping[str, Cuts]) -> None:
+    """Note what was measured, by model; what is known of other models stays. Raises OSError."""
+    told = {name: asdict(one) for name, one in {**read_cuts(home), **measured}.items()}
     data = json.dumps({"v": 1, "models": told}, indent=2, sort_keys=True) + "\n"
     home.files.replace(home.root / THRESHOLDS, data.encode(), owner="thresholds")
+    home.notices.pop(THRESHOLDS, None)

@@ -1,4 +1,4 @@
-"""What does the command line ask of a daemon that no agent is offered: trees, their differences, artifacts, secrets?
+"""What does the command line ask of a daemon that no agent is offered: trees, artifacts, secrets, measurements?
 
 Short questions run like a tool's call; what may take long is a job. A path that is no UTF-8 travels as base64.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from memoryd.operations import artifacts, changes, kept, restore, snapshots
+from memoryd.operations import artifacts, calibrate, changes, kept, restore, snapshots
 from memoryd.operations.home import Caller, Home
 from memoryd.records import decode_path
 from memoryd.server.lanes import JobBody, Progress, Stop
@@ -100,7 +101,12 @@ def tree_jobs(home: Home) -> Mapping[str, JobBody]:
             stop=stop,
         )
 
-    return {"snapshot": snapshot_job, "restore": restore_job}
+    def calibrate_job(args: dict[str, Any], progress: Progress, stop: Stop) -> dict[str, Any]:
+        named = args.get("pairs")
+        pairs = None if named is None else Path(path_of(named))
+        return calibrate.calibrate(home, pairs=pairs, progress=progress, stop=stop)
+
+    return {"snapshot": snapshot_job, "restore": restore_job, "calibrate": calibrate_job}
 
 
 def caller_of(args: Mapping[str, Any]) -> Caller:
