@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from memoryd.config import StoreConfig
 from memoryd.digest import address_of
@@ -93,6 +96,44 @@ def damages(data: bytes, place: range, turn: random.Random) -> bytes:
             wrong[other : other + size] = one
         if wrong != data and len(wrong) == len(data):
             return bytes(wrong)
+
+
+def quiet_flips(data: bytes, frames: list[int]) -> Iterator[bytes]:
+    """The pack with one bit of a payload turned, each so that the frame still unpacks to the very same bytes."""
+    for at in frames:
+        header = packs.parse_frame_header(data[at : at + packs.FRAME_SIZE], at)
+        start = at + packs.FRAME_SIZE + header.table_len
+        payload = data[start : start + header.stored_len]
+        if header.codec != packs.CODEC_ZSTD:
+            continue
+        raw = zstandard.ZstdDecompressor().decompress(payload, max_output_size=header.raw_len)
+        for bit in range(8 * len(payload)):
+            turned = bytearray(payload)
+            turned[bit // 8] ^= 1 << bit % 8
+            with suppress(zstandard.ZstdError):
+                if zstandard.ZstdDecompressor().decompress(bytes(turned), max_output_size=header.raw_len) == raw:
+                    yield data[:start] + bytes(turned) + data[start + header.stored_len :]
+                    break  # one a frame is enough
+
+
+def test_a_flip_that_unpacks_to_the_same_bytes_is_found(ram, count):
+    """Only the checksum over the stored bytes sees it, so the next flip is not the first one that anybody notices."""
+    filled(ram, arranged=False)
+    store = open_store(ram)
+    tried = 0
+    for pack in store.pack_ids():
+        path = store._shelf.path(pack)
+        data = path.read_bytes()
+        with store._shelf.open(pack) as file:
+            frames = list(file.scan())
+        for wrong in quiet_flips(data, frames):
+            path.write_bytes(wrong)
+            assert list(store.findings(read_data=True)), "not noticed"
+            tried += 1
+        path.write_bytes(data)
+    store.close()
+    assert tried, "no such flip was met"
+    count("corruption: flips that unpack to the same bytes, all found", tried)
 
 
 @pytest.mark.parametrize("arranged", [False, True], ids=["before optimize", "after optimize"])
