@@ -169,6 +169,7 @@ ROOMS: dict[str, list[str]] = {
         "lifecycle",
         "feedback",
         "gateway",
+        "secondlook",
         "brief",
         "twins",
         "worn",

@@ -23,6 +23,7 @@ from memoryd.operations import (
     recover,
     repair,
     scan,
+    secondlook,
 )
 from memoryd.operations.home import Caller, Home, open_home
 from memoryd.runtime import RuntimePaths
@@ -37,6 +38,8 @@ _log = logging.getLogger(__name__)
 SOCKETS = ("rpc.sock", "http.sock")
 COLLECT_SECONDS = 60.0
 """How often the daemon looks whether a collection is due."""
+COMPARE_SECONDS = 3.0
+"""How often the daemon looks for new memories that nobody compared yet."""
 IDLE_SECONDS = 1.0
 """How long the indexing loop rests when nothing is left to do; a write wakes it at once."""
 
@@ -126,7 +129,10 @@ class MemoryToolbox(Toolbox):
                 self.desk.submit("gc", {})
             return COLLECT_SECONDS
 
-        duties = (Duty("indexing", index, wake=home.work), Duty("vault", follow_vault))
+        def compare(stop: Stop) -> float:
+            return 0.0 if secondlook.look_again(home, stop) else COMPARE_SECONDS
+
+        duties = (Duty("indexing", index, wake=home.work), Duty("vault", follow_vault), Duty("comparing", compare))
         return (*duties, Duty("gc", collect_in_time)) if home.config.gc.every_hours else duties
 
     def jobs(self) -> tuple[Mapping[str, JobBody], JobStore]:
