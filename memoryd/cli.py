@@ -13,9 +13,11 @@ from typing import Any
 
 import click
 
+from memoryd.cli_calibrate import calibrate
 from memoryd.cli_care import check, config, doctor, evaluate, optimize, rebuild, skill
 from memoryd.cli_corpora import corpus, job
 from memoryd.cli_repair import repair
+from memoryd.cli_review import feedback, review
 from memoryd.cli_snapshots import TREE_COMMANDS
 from memoryd.cli_upkeep import forget, gc
 from memoryd.cli_vault import vault
@@ -232,7 +234,8 @@ def _show_content(data: Mapping[str, Any]) -> None:
 
 @main.command()
 @click.argument("memory")
-@click.argument("content")
+@click.argument("content", required=False)
+@click.option("--by", metavar="MEMORY", help="A newer memory that is there takes its place, instead of new words.")
 @click.option("--confirm", help="The token that the preview printed.")
 @cite_option
 @allow_secret_option
@@ -241,7 +244,8 @@ def _show_content(data: Mapping[str, Any]) -> None:
 def supersede(
     context: Context,
     memory: str,
-    content: str,
+    content: str | None,
+    by: str | None,
     confirm: str | None,
     citations: tuple[str, ...],
     allow_secret: bool,
@@ -250,7 +254,8 @@ def supersede(
     """Replace MEMORY by its next revision; `-` reads CONTENT from standard input (preview, then with --confirm)."""
     arguments = {
         "id": memory,
-        "content": content_of(content),
+        "content": None if content is None else content_of(content),
+        "by": by,
         "citations": list(citations) or None,
         "confirm": confirm,
         "allow_secret": allow_secret or None,
@@ -286,6 +291,7 @@ for _command in (
     corpus,
     job,
     evaluate,
+    calibrate,
     doctor,
     config,
     skill,
@@ -296,6 +302,8 @@ for _command in (
     gc,
     forget,
     repair,
+    review,
+    feedback,
     vault,
 ):
     main.add_command(_command)

@@ -46,7 +46,12 @@ def _memories(data: Mapping[str, Any]) -> Lines:
     names = ["in_force", *(name for name in counts if name != "in_force")]
     lines = [(name.replace("_", " "), str(counts.get(name, 0))) for name in names]
     commit = (vault["commit"] or "none yet")[:12]
-    return [*lines, ("vault", vault["path"]), ("commit", commit)]
+    return [*lines, ("vault", vault["path"]), ("commit", commit), ("to review", _review(data["review"]))]
+
+
+def _review(counts: Mapping[str, int]) -> str:
+    parts = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)
+    return f"{parts}: `memoryd review`" if parts else "nothing known of"
 
 
 def _index(data: Mapping[str, Any]) -> Lines:

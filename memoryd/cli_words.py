@@ -25,7 +25,7 @@ OPTIONS = {
     "reason": "REASON",
 }
 COMMANDS = {
-    **{name: name for name in ("search", "get", "supersede", "archive", "status")},
+    **{name: name for name in ("search", "get", "feedback", "supersede", "archive", "status")},
     "add": "remember",
 }
 PHRASES = (
@@ -42,7 +42,7 @@ PHRASES = (
     ("that memory_status lists", "that `memoryd status` shows"),
     ("call memory_supersede on that id instead", "use `memoryd supersede` on that id instead"),
 )
-_TOOL = re.compile(r"\bmemory_(add|search|get|supersede|archive|status)\b")
+_TOOL = re.compile(r"\bmemory_(add|search|get|feedback|supersede|archive|status)\b")
 _PREFIX = re.compile(r"\Amemory_[a-z]+: ")
 _PARAMETER = re.compile(r"`([a-z_]+)(?:\.\d+)?`")
 

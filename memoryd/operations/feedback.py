@@ -6,6 +6,7 @@ answer carries the calls that would retire the memory, ready to be made.
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from memoryd.catalog.feedback import VERDICTS, Verdict
@@ -20,7 +21,7 @@ from memoryd.operations.inputs import REASON_LIMIT, checked_line
 from memoryd.operations.known import successor
 from memoryd.operations.signals import feedback_counts
 
-__all__ = ["NOTE_LIMIT", "VERDICTS", "feedback", "proposals"]
+__all__ = ["NOTE_LIMIT", "VERDICTS", "command_of", "feedback", "proposals"]
 
 NOTE_LIMIT = REASON_LIMIT - 40
 """With the verdict before it, a note is the reason of the proposed archive."""
@@ -68,10 +69,22 @@ def _following(
     if verdict == "useful":
         return {"proposals": [], "next": "Counted."}
     return {
-        "proposals": proposals(fields.id, f"{verdict}: {note}" if note else f"said to be {verdict}"),
+        "proposals": [
+            {**one, "command": command_of(one)}
+            for one in proposals(fields.id, f"{verdict}: {note}" if note else f"said to be {verdict}")
+        ],
         "next": "Counted; nothing was retired. If you know what holds now, make the first proposed call with that as "
         "`content`; if nothing does, the second one. Both show a plan first.",
     }
+
+
+def command_of(action: dict[str, Any]) -> str:
+    """The same call at a shell; `-` reads the words from standard input."""
+    given = action["arguments"]
+    words = ["memoryd", action["tool"].removeprefix("memory_"), given["id"][:12]]
+    if "by" in given:
+        words += ["--by", given["by"][:12]]
+    return shlex.join([*words, given["reason"]] if "reason" in given else words if "by" in given else [*words, "-"])
 
 
 def proposals(id: str, reason: str) -> list[dict[str, Any]]:

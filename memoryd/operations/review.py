@@ -7,31 +7,31 @@ each other.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from memoryd.catalog.memories import MemoryRow
 from memoryd.catalog.put_off import Item
-from memoryd.errors import InvalidInput
+from memoryd.errors import InvalidInput, NotFound
 from memoryd.extract.worddiff import word_difference
 from memoryd.operations import callers, filed, twins, worn
 from memoryd.operations.entries import memory_of
-from memoryd.operations.feedback import proposals
+from memoryd.operations.feedback import command_of, proposals
 from memoryd.operations.fresh import try_drain
 from memoryd.operations.freshness import mark
 from memoryd.operations.guard import shown
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.signals import told
 from memoryd.operations.worn import DAY, Use
-from memoryd.records import GLOBAL_SCOPE
+from memoryd.records import GLOBAL_SCOPE, REVIEW_SECTIONS
 
-SECTIONS = ("feedback", "conflicting", "citations", "near_duplicates", "stale", "never_recalled", "verbose")
-"""In the order in which a person wants to hear of them."""
+SECTIONS = REVIEW_SECTIONS
 ITEMS = 50
 """Items of a section that one answer shows; all are counted."""
 LOOK_SECONDS = 10.0
 """How long one answer looks for near duplicates; the next one goes on."""
+EXCERPT = 400
+"""Characters of a memory that an item shows."""
 KEEP_DAYS = 365
 COUNT_SECONDS = 60.0
 SCOPES_COUNTED = 100
@@ -62,7 +62,9 @@ def review(
         home.reviewed.clear()
     made = {name: found.section(name) for name in wanted}
     return {
-        "sections": {name: {"count": len(items), "items": items[:limit]} for name, items in made.items()},
+        "sections": {
+            name: {"count": len(items), "items": [*map(found.finished, items[:limit])]} for name, items in made.items()
+        },
         "total": sum(map(len, made.values())),
         "memories": len(found.rows),
         "counting_since": told(home.state.counting_since(home.clock())),
@@ -120,6 +122,15 @@ def keep(home: Home, caller: Caller, *, section: str, id: str, other: str | None
     return {"outcome": "kept", "section": section, "id": first, "other": second, "until": None}
 
 
+def words(home: Home, caller: Caller, *, id: str) -> dict[str, Any]:
+    """The words of a memory for whoever reviews it, which is no recall. Raises NotFound outside the scopes."""
+    row = memory_of(home, callers.readable(home, caller, None), id)
+    body = twins.stored_body(home, row)
+    if body is None:
+        raise NotFound(f"The words of {row.fields.id[:12]} cannot be read.", next_step="Run `memoryd check`.")
+    return {"id": row.fields.id, "title": row.fields.title, "content": body}
+
+
 def _checked(sections: Sequence[str] | None) -> tuple[str, ...]:
     unknown = [name for name in sections or () if name not in SECTIONS]
     if unknown:
@@ -135,6 +146,7 @@ class _Review:
         self._caller = caller
         self._scopes = scopes
         self.rows = home.memories.listed(scopes, ("in_force",), (), _EVERY, 0)
+        self._by_id = {row.fields.id: row for row in self.rows}
         self._uses = {one.row.fields.id: one for one in worn.uses(home, self.rows)}
         self._put_off = home.state.put_off.at(home.clock())
         self.looked = twins.Progress(home.pairs.known(), len(self.rows))
@@ -263,7 +275,7 @@ class _Review:
             "last_used": told(use.last),
             "why": why,
             "action": action,
-            "command": _command(action),
+            "command": command_of(action),
         }
 
     def _pair(self, section: str, row: MemoryRow, kept: MemoryRow, why: str, score: float | None) -> dict[str, Any]:
@@ -278,21 +290,22 @@ class _Review:
         item = self._item(section, row, why, action)
         item["other"] = {"id": kept.fields.id, "title": kept.fields.title, "scope": kept.fields.scope}
         item["likeness"] = None if score is None else round(score, 3)
-        before, after = (twins.stored_body(self._home, one) or "" for one in (row, kept))
-        item["difference"] = word_difference(shown(before), shown(after))
         return item
+
+    def finished(self, item: dict[str, Any]) -> dict[str, Any]:
+        """An item with the first words of its memory, of a pair with what differs: only what is shown is read."""
+        said = self._said(item["id"])
+        item["excerpt"] = said if len(said) <= EXCERPT else f"{said[:EXCERPT]}..."
+        if "other" in item:
+            item["difference"] = word_difference(said, self._said(item["other"]["id"]))
+        return item
+
+    def _said(self, id: str) -> str:
+        row = self._by_id.get(id)
+        return shown((twins.stored_body(self._home, row) or "").strip()) if row is not None else ""
 
 
 _EVERY = 1 << 40
-
-
-def _command(action: dict[str, Any]) -> str:
-    """The same call at a shell; `-` reads the words from standard input."""
-    given = action["arguments"]
-    words = ["memoryd", action["tool"].removeprefix("memory_"), given["id"][:12]]
-    if "by" in given:
-        words += ["--by", given["by"][:12]]
-    return shlex.join([*words, given["reason"]] if "reason" in given else words if "by" in given else [*words, "-"])
 
 
 def _archive(row: MemoryRow, reason: str) -> dict[str, Any]:

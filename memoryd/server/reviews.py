@@ -32,6 +32,15 @@ def review_commands(bind: Bind) -> tuple[Tool, ...]:
             read_only=True,
         ),
         Tool(
+            "review_words",
+            "Words",
+            "The words of a memory, for whoever reviews it.",
+            {"id": _TEXT},
+            bind(review.words),
+            required=("id",),
+            read_only=True,
+        ),
+        Tool(
             "review_put_off",
             "Put off",
             "Leave an item of a review out for some days.",

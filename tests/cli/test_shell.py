@@ -27,6 +27,7 @@ def commands(group: click.Group, path: tuple[str, ...] = ()):
 NAMES = (
     "serve start stop status remember search get supersede archive eval doctor config skill rebuild check"
     " corpus-add corpus-list corpus-scan job-list job-show snapshot snapshots diff restore add optimize repair gc forget"
+    " calibrate vault-init vault-status vault-sync review feedback"
 ).split()
 
 
