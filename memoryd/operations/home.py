@@ -191,7 +191,7 @@ def open_home(
     opening = room_to_open(root / "store", files)
     store = ChunkStore.open(root, files=files, sizes=config.store, clock=clock)
     store.damaged = Noted(root / "store" / "damaged", files)
-    git = Git(vault_path, timeout=config.vault.git_timeout_seconds, files=files)
+    git = Git(vault_path, timeout=config.vault.git_timeout_seconds, files=files, clock=clock)
     vault = Vault(vault_path, git, files)
     catalog = open_catalog(root / "catalog.db")
     documents = Documents(catalog)

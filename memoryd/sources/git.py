@@ -68,7 +68,7 @@ class Git:
 
     `timeout` seconds limit each call, `lock_wait` seconds the patience with a lock that someone else holds;
     `environment` (default: this process's) is where PATH, HOME and the like come from; `program` is looked up on
-    that PATH. Nothing runs before the first call.
+    that PATH; `clock` tells the time that commits carry. Nothing runs before the first call.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Git:
         environment: Mapping[str, str] | None = None,
         program: str = "git",
         lock_wait: float = 3.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.repo = repo
         self.timeout = timeout
@@ -87,6 +88,7 @@ class Git:
         self.lock_wait = min(lock_wait, timeout)
         self._environment = clean_environment(os.environ if environment is None else environment, repo)
         self._program = program
+        self._clock = clock
         self._binary: str | None = None
         self._places: Places | None = None
         self._has_identity = False
@@ -225,9 +227,15 @@ class Git:
 
         try:
             fcntl.flock(held, fcntl.LOCK_SH)
-            return self._spawn(command, self.repo, timeout, feed, held, started)
+            return self._spawn(command, self.repo, timeout, feed, held, started, self._dated())
         finally:
             os.close(held)
+
+    def _dated(self) -> dict[str, str]:
+        """The environment of a writing git: what it commits carries the time of our clock, in the local zone."""
+        now = self._clock()
+        date = f"@{int(now)} {time.strftime('%z', time.localtime(now))}"
+        return {**self._environment, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
 
     def _spawn(
         self,

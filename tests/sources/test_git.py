@@ -102,6 +102,22 @@ def test_nothing_of_git_in_the_environment_counts(tmp_path, monkeypatch):
     assert sorted(path.name for path in other.rglob("*")) == before
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
+def test_a_commit_carries_the_time_of_the_given_clock(tmp_path, monkeypatch, zone):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for number, now in enumerate((1_700_000_000.9, 86_400.0)):
+            vault = open_vault(tmp_path / f"vault{number}", clock=lambda now=now: now)
+            commit = vault.commit([new("a")], "add")
+            told = person(vault.path, "log", "-1", "--format=%at %ct %ai", commit).decode().strip()
+            local = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))
+            assert told == f"{int(now)} {int(now)} {local}"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_a_repository_above_is_never_taken(tmp_path):
     """The vault inside someone's home that is itself a repository: a broken `.git` must not lead there."""
     person(tmp_path, "init", "-q")
