@@ -9,7 +9,7 @@ EXTRAS_STAMP := $(VENV)/.installed-extras
 # most tests wait for a process, a lock or a disk: two workers a core
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
-.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees clean
+.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,9 @@ test-crash: $(TEST_STAMP)  ## the crash tests to their end: every step, every st
 
 test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C compiler and OpenSSL's headers
 	$(BIN)/python -m pytest -n $(WORKERS) -m extras tests
+
+bench-memory: $(TEST_STAMP)  ## what an add costs beside bare git; with ARGS="--rules FOLDER" rules that change
+	$(BIN)/python -m tests.benchmarks.bench_memory $(ARGS)
 
 bench-store: $(TEST_STAMP)  ## ingest, restore and size beside restic, borg, casync and git, those that are installed
 	$(BIN)/python -m tests.benchmarks.bench_store $(ARGS)
