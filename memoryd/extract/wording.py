@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _MARKS = re.compile(r"^[ \t]*>+(?:[ \t]+|$)|(?<!\S)([-=*~_^#+])\1{3,}(?!\S)", re.MULTILINE)
@@ -47,6 +48,8 @@ COMPARISONS = frozenset(
         *("->", "=>", "<", ">", "<=", ">=", "=", "=="),
     )
 )
+KEPT_CHARACTERS = 2000
+"""The words of texts up to this length are kept: an add looks at the same ones again and again."""
 LOUD = 2 / 3
 """Share of plain words with a capital from which on a text is taken for one written in capitals, or as a title."""
 
@@ -74,6 +77,15 @@ class Words:
 
 def words(text: str) -> Words:
     """What of a text counts: plain words in lower case, all else as it stands."""
+    return _kept_words(text) if len(text) <= KEPT_CHARACTERS else _words(text)
+
+
+@lru_cache(maxsize=512)
+def _kept_words(text: str) -> Words:
+    return _words(text)
+
+
+def _words(text: str) -> Words:
     whole = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n")).translate(_APOSTROPHES)
     code = tuple(
         "\n".join(line.rstrip() for line in match[2].split("\n")).strip("\n") for match in FENCE.finditer(whole)
@@ -140,11 +152,14 @@ def _folded(found: Words) -> Words:
 
 
 def _bound(found: Words) -> Counter[tuple[str, str]]:
-    """What negations and comparisons stand next to, if it is in their sentence: moved elsewhere, they say something
-    else."""
+    """What negations, comparisons and several numbers stand next to, if it is in their sentence: moved elsewhere, or in
+    each other's place, they say something else."""
     beside: Counter[tuple[str, str]] = Counter()
     last = len(found.tokens) - 1
+    several = len({token for token in found.tokens if token[:1].isdigit()}) > 1
     for at, token in enumerate(found.tokens):
+        if several and token[:1].isdigit():
+            beside[f"< {token}", found.tokens[at - 1] if at and at - 1 not in found.ends else ""] += 1
         if token in NEGATIONS or token in COMPARISONS:
             beside[token, found.tokens[at + 1] if at < last and at not in found.ends else ""] += 1
         if token in COMPARISONS:

@@ -7,6 +7,7 @@ back with a proposal that can be made as it stands.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from memoryd.catalog.memories import MemoryRow
@@ -18,6 +19,8 @@ from memoryd.operations.reconcile import reconcile_vault
 from memoryd.records import MemoryFields, shown_path
 from memoryd.sources import entry
 
+KEPT_BYTES = 4096
+"""Files up to this size are parsed once as long as they do not change."""
 Known = MemoryRow | Fresh
 HEALED = "Its stored bytes were damaged and were stored again from the file."
 
@@ -139,10 +142,20 @@ def same_words(one: str, other: str) -> bool:
 def body_of(home: Home, row: MemoryRow) -> str:
     """A memory's words as its file holds them now; where that cannot be read, as they were stored last."""
     try:
-        data = home.vault.read(row.path)
-        return entry.parse(data).fields.body
+        return _body_in(home.vault.read(row.path))
     except (NotFound, VaultError):
-        return entry.parse(home.store.read(row.address)).fields.body
+        return _body_in(home.store.read(row.address))
+
+
+def _body_in(data: bytes) -> str:
+    """The body of a memory file; those of small ones are kept, because an add looks at many again. Raises
+    VaultFileInvalid."""
+    return _kept_body(data) if len(data) <= KEPT_BYTES else entry.parse(data).fields.body
+
+
+@lru_cache(maxsize=512)
+def _kept_body(data: bytes) -> str:
+    return entry.parse(data).fields.body
 
 
 def _edited(home: Home, row: MemoryRow) -> bool:

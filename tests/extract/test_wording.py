@@ -61,6 +61,8 @@ def test_numbers_names_negations_paths_and_sentences_do(other):
         ("Use A, not B.", "Use not A, B."),
         ("x < y", "y < x"),
         ("The offset is -5.", "The offset is 5."),
+        ("Wait 5 s, try 7 times.", "Wait 7 s, try 5 times."),
+        ("Fact 0 1.", "Fact 1 0."),
         ("Pass --force to it.", "Pass force to it."),
         ("Call FOO_BAR.", "Call foo_bar."),
         ("It is written in C++.", "It is written in C."),
