@@ -71,8 +71,11 @@ class Intents:
         return [Intent(*row) for row in found]
 
     def drop(self, id: str) -> None:
-        """Forget a settled write; an unknown one is fine."""
-        with self._db.write() as tx:
+        """Forget a settled write; an unknown one is fine.
+
+        Does not wait for the disk: an intent that comes back after a power loss is settled once more.
+        """
+        with self._db.write(durable=False) as tx:
             tx.execute("DELETE FROM intents WHERE id = ?", (id,))
 
 

@@ -63,6 +63,12 @@ class ModelHost:
         """What makes the vectors of this host comparable."""
         return self._identity
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the model answers without a start before."""
+        with self._changed:
+            return self._state(self._clock()) == "ready"
+
     def embed_query(self, text: str, timeout: float) -> bytes:
         """The unit vector of a query (float32 LE), waited for at most `timeout` seconds.
 

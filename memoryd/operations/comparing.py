@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from memoryd.catalog.memories import MemoryRow
@@ -16,7 +17,7 @@ from memoryd.digest import document_id
 from memoryd.errors import IndexProblem, MemorydError, ModelError, NotFound, StoreError
 from memoryd.extract.passages import extract, identify
 from memoryd.extract.ruling import Revision, is_statement, revises
-from memoryd.extract.wording import Words, overlap, same_words, words
+from memoryd.extract.wording import overlap, same_words, words
 from memoryd.operations.home import Home
 from memoryd.operations.known import body_of
 from memoryd.operations.nearness import Cuts, cosine, cuts, likeness, read_cuts
@@ -77,23 +78,39 @@ def neighbours(
     """What `compare` looks at, in no order, and whether the model had its say about all of the new memory."""
     if not home.memories.listed((new.scope,), ("in_force",), (), 1, 0):
         return [], True  # nothing to compare with: the model need not even start
-    allowed = home.config.search.model_wait_ms / 1000 if wait is None else wait
-    mine, checked = _vectors(home, new, allowed, None if whole else PASSAGES_MOST)
-    rows = [row for row in _candidates(home, new, mine[:1]) if row.fields.id != new.id]
-    theirs = _vectors_of(home, rows) if mine else {}
-    said = words(new.body)
-    near = (_near(home, new, said, row, cosine(mine, theirs.get(row.document_id, ()))) for row in rows)
-    return [one for one in near if one is not None], checked
+    wanted = _Wanted(home, new, None if whole else PASSAGES_MOST)
+    wanted.ask()  # the model works while words are compared
+    told = {row.document_id: one for row in _by_words(home, new) if (one := _told(home, new, row)) is not None}
+    mine, checked = wanted.vectors(_patience(home) if wait is None else wait)
+    for row in _by_meaning(home, new, mine[:1]):
+        if row.document_id not in told and (one := _told(home, new, row)) is not None:
+            told[row.document_id] = one
+    theirs = _vectors_of(home, [one.row for one in told.values()]) if mine else {}
+    return [_near(one, cosine(mine, theirs.get(document, ()))) for document, one in told.items()], checked
 
 
-def _near(home: Home, new: MemoryFields, said: Words, row: MemoryRow, meaning: float | None) -> Near | None:
+def _patience(home: Home) -> float:
+    """Seconds that an add waits for the model: half of what a search does where it has to be started first, so that
+    the first answer after a start comes soon."""
+    seconds = home.config.search.model_wait_ms / 1000
+    return seconds if home.host.loaded else seconds / 2
+
+
+def _told(home: Home, new: MemoryFields, row: MemoryRow) -> Near | None:
+    """What words alone tell of a memory; None for the new one itself, and for what cannot be read (`check` says so)."""
+    if row.fields.id == new.id or row.fields.status != "in_force" or row.fields.scope != new.scope:
+        return None
     try:
         body = body_of(home, row)
     except (NotFound, StoreError):
-        return None  # it cannot be read; `check` says so
-    alike = likeness(overlap(said, words(body)), meaning)
+        return None
     same = row.fields.type == new.type and row.fields.key == new.key and same_words(new.body, body)
-    return Near(row, body, meaning, alike, variant=same, revision=None if same else revises(body, new.body))
+    shared = overlap(words(new.body), words(body))
+    return Near(row, body, None, shared, variant=same, revision=None if same else revises(body, new.body))
+
+
+def _near(told: Near, meaning: float | None) -> Near:
+    return replace(told, cosine=meaning, likeness=likeness(told.likeness, meaning))
 
 
 def _sort_in(new: MemoryFields, near: Near, limits: Cuts, found: Compared) -> None:
@@ -141,23 +158,17 @@ def _rank(near: Near) -> tuple[bool, float, float]:
     return not by_key, -round(near.revision.score if near.revision else 0.0, 3), -round(near.likeness, 2)
 
 
-def _candidates(home: Home, new: MemoryFields, vectors: Sequence[bytes]) -> list[MemoryRow]:
-    """Memories in force of the scope that share words or meaning with the new one, and the newest ones."""
-    wanted = Filter(scopes=(new.scope,), kinds=("memory",))
+def _by_words(home: Home, new: MemoryFields) -> list[MemoryRow]:
+    """Memories of the scope that share words or the key with the new one, and the newest ones."""
     documents: dict[str, None] = {}
     generation = home.generation
     if generation is not None and generation.lexical is not None:
         text = f"{new.title}\n{new.body}"[:QUERY_CHARACTERS]
         try:
-            documents |= dict.fromkeys(hit.document_id for hit in generation.lexical.search(text, wanted, BY_WORDS))
+            hits = generation.lexical.search(text, Filter(scopes=(new.scope,), kinds=("memory",)), BY_WORDS)
         except IndexProblem:
-            documents = {}  # the newest ones and those by meaning remain
-    if generation is not None and generation.vectors is not None and vectors:
-        try:
-            found = generation.vectors.search(vectors[0], wanted, BY_MEANING)
-        except IndexProblem:
-            found = []
-        documents |= dict.fromkeys(hit.document_id for hit in found)
+            hits = []  # the newest ones and those by meaning remain
+        documents |= dict.fromkeys(hit.document_id for hit in hits)
     if generation is not None:  # what the lexical index has not taken in yet
         behind = home.documents.changed_after(generation.watermark.lexical_seq, BEHIND_MOST)
         documents |= dict.fromkeys(row.document_id for row in behind if row.source == VAULT_SOURCE)
@@ -165,35 +176,56 @@ def _candidates(home: Home, new: MemoryFields, vectors: Sequence[bytes]) -> list
     rows += home.memories.listed((new.scope,), ("in_force",), (), NEWEST, 0)
     if new.key is not None:
         rows += home.memories.keyed(new.scope, new.key)
-    distinct = {row.document_id: row for row in rows}
-    return [row for row in distinct.values() if row.fields.status == "in_force" and row.fields.scope == new.scope]
+    return list({row.document_id: row for row in rows}.values())
 
 
-def _vectors(home: Home, new: MemoryFields, wait: float, most: int | None) -> tuple[list[bytes], bool]:
-    """The vectors of a memory's passages as far as the model gave them in time, and whether that is all of them.
-
-    What was embedded is kept, so that indexing need not embed it again.
-    """
-    passages = passages_of(new)
-    fingerprint = home.host.identity.fingerprint
+def _by_meaning(home: Home, new: MemoryFields, vectors: Sequence[bytes]) -> list[MemoryRow]:
+    """Memories of the scope that are near in meaning."""
+    generation = home.generation
+    if generation is None or generation.vectors is None or not vectors:
+        return []
     try:
-        known = home.cache.get_many(fingerprint, [one.text_sha256 for one in passages])
-    except MemorydError:
-        known = {}
-    fresh: dict[str, bytes] = {}
-    until = time.monotonic() + wait
-    for one in islice(passages, most):
-        if one.text_sha256 in known or one.text_sha256 in fresh:
-            continue
+        hits = generation.vectors.search(vectors[0], Filter(scopes=(new.scope,), kinds=("memory",)), BY_MEANING)
+    except IndexProblem:
+        return []
+    return [*home.memories.of_documents([hit.document_id for hit in hits]).values()]
+
+
+class _Wanted:
+    """The vectors of a memory's passages, as far as the model gives them in time."""
+
+    def __init__(self, home: Home, new: MemoryFields, most: int | None) -> None:
+        self._home = home
+        self._passages = passages_of(new)
+        self._fingerprint = home.host.identity.fingerprint
         try:
-            fresh[one.text_sha256] = home.host.embed_query(one.embed_text, max(0.0, until - time.monotonic()))
-        except ModelError:
-            break
-    if fresh:
-        home.cache.put_many(fingerprint, fresh)
-    vectors = [known.get(one.text_sha256) or fresh.get(one.text_sha256) for one in passages]
-    there = [vector for vector in vectors if vector is not None]
-    return there, len(there) == len(passages)
+            self._known = home.cache.get_many(self._fingerprint, [one.text_sha256 for one in self._passages])
+        except MemorydError:
+            self._known = {}
+        missing = {one.text_sha256: one.embed_text for one in islice(self._passages, most)}
+        self._missing = {digest: text for digest, text in missing.items() if digest not in self._known}
+
+    def ask(self) -> None:
+        """Let the model begin with the first one."""
+        for text in islice(self._missing.values(), 1):
+            with suppress(ModelError):  # it is asked for again
+                self._home.host.embed_query(text, 0.0)
+
+    def vectors(self, wait: float) -> tuple[list[bytes], bool]:
+        """What is there within so many seconds, and whether that is all. It is kept for the index."""
+        fresh: dict[str, bytes] = {}
+        until = time.monotonic() + wait
+        for digest, text in self._missing.items():
+            try:
+                fresh[digest] = self._home.host.embed_query(text, max(0.0, until - time.monotonic()))
+            except ModelError:
+                break
+        if fresh:
+            with suppress(MemorydError):  # then it is embedded once more
+                self._home.cache.put_many(self._fingerprint, fresh)
+        found = [self._known.get(one.text_sha256) or fresh.get(one.text_sha256) for one in self._passages]
+        there = [vector for vector in found if vector is not None]
+        return there, len(there) == len(self._passages)
 
 
 def passages_of(new: MemoryFields) -> Sequence[IndexedPassage]:
