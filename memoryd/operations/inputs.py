@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memoryd.errors import BadCharacters, BlankContent, ContentTooLarge, InvalidInput
+from memoryd.sources.markers import conflict_line
 
 TITLE_LIMIT = 120
 TAG_LIMIT = 20
@@ -13,13 +14,21 @@ REASON_LIMIT = 500
 
 
 def checked_content(content: str, limit: int) -> str:
-    """The content as given, or a typed refusal: blank, over the limit, NUL, unpaired surrogates."""
+    """The content as given, or a typed refusal: blank, over the limit, NUL, unpaired surrogates, a merge's marks (a
+    file that holds them is told as one that a person has to mend)."""
     checked_characters("content", content)
     if not content.strip():
         raise BlankContent("`content` is blank.", parameter="content")
     size = len(content.encode())
     if size > limit:
         raise ContentTooLarge(f"`content` has {size} bytes; the limit is {limit}.", size=size, limit=limit)
+    if (line := conflict_line(content.encode())) is not None:
+        raise InvalidInput(
+            f"`content` holds the conflict marks of a merge, from its line {line}; nothing was written.",
+            next_step="Keep the side that holds; text about such marks goes into a fenced code block.",
+            parameter="content",
+            line=line,
+        )
     return content
 
 

@@ -361,3 +361,22 @@ def test_titles_come_from_the_first_words(home, project):
 def test_callers_without_a_directory_that_exists_count_as_outside(home, tmp_path):
     with pytest.raises(ScopeRequired):
         add(home, Caller(directory=str(tmp_path / "gone")))
+
+
+MARKS = "<<<<<<< HEAD\nThree tries.\n=======\nFive tries.\n>>>>>>> theirs\n"
+
+
+def test_the_marks_of_a_merge_are_not_stored_unless_the_text_speaks_of_them(home, nobody):
+    """Whoever reads the vault takes such a file for one that a merge left half done."""
+    known = add(home, nobody, scope="global")
+    for call in (
+        lambda: add(home, nobody, f"Tries:\n\n{MARKS}", scope="global"),
+        lambda: gateway.supersede(home, nobody, id=known["id"], content=f"Tries:\n\n{MARKS}"),
+    ):
+        with pytest.raises(InvalidInput, match="from its line 3") as caught:
+            call()
+        assert "fenced code block" in caught.value.next_step
+    assert commits(home) == 1
+    fenced = add(home, nobody, f"This is what a conflict looks like:\n\n```\n{MARKS}```\n", scope="global")
+    settle(home)
+    assert "problem" not in reading.get(home, nobody, id=fenced["id"])
