@@ -43,7 +43,7 @@ def test_a_settled_conflict_is_gone_and_stays_gone(home):
 def test_a_file_that_was_dropped_in_is_compared_with_the_direction_of_its_times(home):
     new = add(home, "The retry limit is 5.")
     data = (home.vault.path / new["path"].removeprefix("vault/")).read_text()
-    older = data.replace(new["id"], "a" * 64).replace("5.", "9.")
+    older = data.replace(new["id"], "a" * 64).replace("limit is 5.", "limit is 9.")
     created = home.memories.get(new["id"]).fields.created
     (home.vault.path / "global" / "fact" / "dropped.md").write_text(older.replace(created, "2020-01-01T00:00:00Z"))
     reconcile_vault(home)
