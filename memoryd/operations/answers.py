@@ -8,6 +8,7 @@ from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.catalog.passages import PassageRow
+from memoryd.digest import document_id
 from memoryd.errors import ContentDamaged, MemorydError
 from memoryd.extract.text import slice_text
 from memoryd.operations import indexing
@@ -47,30 +48,6 @@ def waiting(documents: int) -> str:
     return "1 document is not indexed yet" if documents == 1 else f"{documents} documents are not indexed yet"
 
 
-NEAR = 0.4
-"""Cosine below which two texts are not called similar: paraphrases lie near 0.64, unrelated texts near -0.1."""
-
-
-def near(home: Home, text: str, scopes: tuple[str, ...], *, limit: int) -> list[dict[str, Any]]:
-    """Memories in force that say something near a text: id, title, type, and the cosine where the model answered."""
-    outcome, _ = ranked(home, text, "hybrid", Filter(scopes=scopes, kinds=("memory",)), limit)
-    memories = home.memories.of_documents([hit.document_id for hit in outcome.hits])
-    found = []
-    for hit in outcome.hits:
-        memory, cosine = memories.get(hit.document_id), hit.scores.get("dense")
-        if memory is None or (cosine is not None and cosine < NEAR):
-            continue
-        found.append(
-            {
-                "id": memory.fields.id,
-                "title": memory.fields.title,
-                "type": memory.fields.type,
-                "cosine": None if cosine is None else round(cosine, 3),
-            }
-        )
-    return found
-
-
 @dataclass(slots=True)
 class Shown:
     """Answer entries, best first; `lost` says as `index.degraded` does which contents could not be read."""
@@ -90,7 +67,7 @@ class _Found:
 def hits(home: Home, query: str, fused: Sequence[Fused], limit: int, *, explain: bool = False) -> Shown:
     """Entries for the first `limit` of the ranked documents that can be shown; excerpts share the token budget.
 
-    Those beyond take the place of documents that vanished meanwhile (without a word) or cannot be read.
+    Those beyond take the place of documents that vanished or were retired meanwhile (without a word) or cannot be read.
     """
     shown = Shown()
     found: list[_Found] = []
@@ -119,11 +96,13 @@ def _read(home: Home, fused: Sequence[Fused], lost: list[dict[str, str]]) -> lis
     """The passages to show with their verified text; what cannot be read joins `lost` and the home's notices."""
     rows = home.documents.get_many([hit.document_id for hit in fused])
     passages = _passages(home, fused)
+    retired = {document_id(VAULT_SOURCE, f.path) for f in list(home.fresh) if f.fields.status != "in_force"}
     named = [
         (hit, row, row.address, passages[hit.document_id])
         for hit in fused
         if (row := rows.get(hit.document_id)) is not None and row.address is not None
-        if hit.document_id in passages
+        if hit.document_id in passages and row.status == "in_force"  # the index may not have heard yet
+        if hit.document_id not in retired
     ]
     texts = home.store.read_ranges([(address, passage.start, passage.end) for _, _, address, passage in named])
     found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memoryd.errors import InvalidInput
-from memoryd.operations import indexing, reading
+from memoryd.operations import gateway, indexing, lifecycle, reading
 from memoryd.operations.brief import recall
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
@@ -128,3 +128,19 @@ def test_a_path_prefix_of_no_known_source_is_refused_by_name(root, folder):
         index_words(home)
         found = reading.search(home, HERE, query="badger", mode="keyword", path_prefix="docs")["memories"]
         assert [one["source"] for one in found] == ["docs/0.md"], "a source of the catalog is known"
+
+
+@pytest.mark.parametrize("catalogued", [True, False])
+def test_what_was_retired_a_moment_ago_is_shown_by_no_search_and_no_brief(home, monkeypatch, catalogued):
+    old = gateway.add(home, HERE, content="The badger cache lives for 10 minutes.", type="fact", scope="global")
+    gateway.add(home, HERE, content="Badgers are fed at noon.", type="fact", scope="global")
+    index_words(home)
+    if not catalogued:
+        monkeypatch.setattr(lifecycle, "try_drain", lambda *_, **__: None)
+    plan = {"id": old["id"], "reason": "the cache is gone"}
+    token = gateway.archive(home, HERE, **plan)["confirm"]
+    assert gateway.archive(home, HERE, **plan, confirm=token)["outcome"] == "archived"
+    assert bool(home.fresh) is not catalogued
+    answer = reading.search(home, HERE, query="badger cache", mode="keyword", max_results=1)
+    assert [one["title"] for one in answer["memories"]] == ["Badgers are fed at noon."]
+    assert "cache" not in recall(home, HERE, task="badger cache")["brief"].partition("## Changed")[0]
