@@ -102,7 +102,8 @@ def status(context: Context, as_json: bool) -> None:
 @click.option("--type", "kind", required=True, type=click.Choice(MEMORY_TYPES), help="What kind of memory it is.")
 @click.option("--title", help="One line; default: the first line of the content.")
 @click.option("--tag", "tags", multiple=True, help="May be given several times.")
-@click.option("--key", help="Names a mutable fact within its scope.")
+@click.option("--key", help="Names a fact of the scope that changes over time.")
+@click.option("--force", metavar="REASON", help="Why to keep it although the same words are remembered.")
 @cite_option
 @allow_secret_option
 @scope_option
@@ -110,11 +111,13 @@ def status(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def remember(
     context: Context,
+    *,
     content: str,
     kind: str,
     title: str | None,
     tags: tuple[str, ...],
     key: str | None,
+    force: str | None,
     citations: tuple[str, ...],
     allow_secret: bool,
     scope: str | None,
@@ -126,7 +129,7 @@ def remember(
     words = content_of(content)
     arguments: dict[str, Any] = {"content": words, "type": kind, "title": title, "key": key, "scope": scope}
     arguments |= {"tags": list(tags) or None, "citations": list(citations) or None}
-    arguments["allow_secret"] = allow_secret or None
+    arguments |= {"force": force, "allow_secret": allow_secret or None}
     data = context.tool("memory_add", arguments)
     emit(data, as_json, lambda: show.added(data))
 
@@ -178,6 +181,7 @@ def search(
 @click.option("--offset", type=click.IntRange(0), help="First byte; default 0.")
 @click.option("--limit", type=click.IntRange(1), help="At most this many bytes.")
 @click.option("--metadata", is_flag=True, help="Facts and history instead of the content.")
+@click.option("--as-of", metavar="TIME", help="Of a memory: what was in force then, such as 2026-05-01.")
 @scope_option
 @json_option
 @click.pass_obj
@@ -187,6 +191,7 @@ def get(
     offset: int | None,
     limit: int | None,
     metadata: bool,
+    as_of: str | None,
     scope: str | None,
     as_json: bool,
 ) -> None:
@@ -194,7 +199,8 @@ def get(
     from memoryd import show
 
     kind = "address" if what.startswith("sha256:") else "source" if "/" in what else "id"
-    arguments = {kind: what, "offset": offset, "limit": limit, "metadata": metadata or None, "scope": scope}
+    arguments = {kind: what, "offset": offset, "limit": limit, "metadata": metadata or None, "as_of": as_of}
+    arguments["scope"] = scope
     data = _entry(context, "memory_get", what, arguments)
     if metadata:
         emit(data, as_json, lambda: show.pairs(str(data["title"]), data))

@@ -11,9 +11,8 @@ from typing import Any
 
 OPTIONS = {
     **{name: f"--{name}" for name in ("scope", "type", "title", "key", "mode", "explain", "offset", "limit")},
-    "metadata": "--metadata",
-    "redact": "--redact",
-    "confirm": "--confirm",
+    **{name: f"--{name}" for name in ("metadata", "redact", "confirm", "force", "by")},
+    "as_of": "--as-of",
     "max_results": "--max-results",
     "path_prefix": "--path-prefix",
     "kinds": "--kind",
@@ -32,7 +31,17 @@ PHRASES = (
     ("Call again with the same arguments and this `confirm` token", "Give the same command with this `confirm`"),
     ("Correct the argument that the message names and call again", "Correct what the message names"),
     ("Call again with offset ", "Give the same command with --offset "),
+    ("what `conflicts` lists", "the older ones above"),
+    ("make the proposed call of each that no longer holds", "give the command of each that no longer holds"),
+    (
+        "make the first proposed call with that as `content`; if nothing does, the second one",
+        "give the first command with that on standard input; if nothing does, the second one",
+    ),
     ("make the proposed call", "give the proposed command"),
+    (
+        "to store it besides, call again with `force` and why",
+        "to store it besides, give the command again with --force and why",
+    ),
     ("call again", "give the command again"),
     ("Call again", "Give the command again"),
     ("Pass the words to remember", "Give some words"),
@@ -44,7 +53,7 @@ PHRASES = (
 )
 _TOOL = re.compile(r"\bmemory_(add|search|get|feedback|supersede|archive|status)\b")
 _PREFIX = re.compile(r"\Amemory_[a-z]+: ")
-_PARAMETER = re.compile(r"`([a-z_]+)(?:\.\d+)?`")
+_PARAMETER = re.compile(r"(?<!\bkey )`([a-z_]+)(?:\.\d+)?`")
 
 
 def spoken(text: str) -> str:

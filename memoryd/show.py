@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -104,14 +105,24 @@ def _explained(out: Console, explain: Mapping[str, Any]) -> None:
 
 
 def added(answer: Mapping[str, Any]) -> None:
-    """What became of a memory, its neighbours, and what to do next."""
+    """What became of a memory, its neighbours with the command that settles each, and what to do next."""
     out = console()
-    out.print(f"[bold]{answer['outcome']}[/]: {answer['id'][:12]} {escape(answer['path'])} [dim]{answer['scope']}[/]")
-    for one in answer.get("similar", []):
-        out.print(f"   similar: {one['id'][:12]} {escape(one['title'])} [dim]{one['relevance']:.3f}[/]")
-    proposal = (answer.get("proposal") or {}).get("arguments")
-    if proposal:
-        out.print(f"   proposed: memoryd supersede {proposal['id'][:12]} CONTENT")
+    one = answer.get("neighbour", answer)
+    named = one["id"][:12]
+    out.print(f"[bold]{answer['outcome']}[/]: {named} {escape(one['path'])} [dim]{one['scope']}[/]")
+    if "content" in one:
+        out.print(escape(textwrap.indent(one["content"].strip(), "   | ")))
+    if answer.get("successor"):
+        out.print(f"   successor: {answer['successor']['id'][:12]} {escape(answer['successor']['title'])}")
+    for near in answer.get("similar", []):
+        out.print(f"   similar: {near['id'][:12]} {escape(near['title'])} [dim]{near['likeness']:.3f}[/]")
+    for near in answer.get("conflicts", []):
+        out.print(f"   older: {near['id'][:12]} {escape(near['title'])}")
+        out.print(f"      {escape(near['reason'])}: memoryd supersede {near['id'][:12]} --by {named}")
+    if answer.get("proposal"):
+        out.print(f"   proposed: memoryd supersede {answer['proposal']['arguments']['id'][:12]} CONTENT")
+    if "notice" in answer:
+        out.print(f"[yellow]{escape(answer['notice'])}[/]")
     out.print(escape(spoken(answer["next"])))
 
 

@@ -115,8 +115,39 @@ def test_a_memory_whose_file_was_broken_by_hand_is_marked(shell):
     assert done.code == 0 and done.out.rstrip() == file.read_text().rstrip()
     assert done.err.startswith("Problem: Line 6: ")
     assert shell.json("get", f"vault/{added['path']}")["problem"].startswith("Line 6: ")
+    file.write_text(file.read_text().replace("type: [oops", "type: oops"))
+    while "key `type`" not in (told := shell.error("get", added["id"])["message"]):  # a file's key, no option
+        assert time.monotonic() < until, told
+        time.sleep(0.2)
     short = added["id"][:12]
     for words in (["get", added["id"]], ["get", short], ["supersede", short, "x"], ["archive", short, "x"]):
         told = shell.error(*words)
         assert told["code"] == "not-found"
-        assert f"vault/{added['path']} is broken. Line 6: " in told["message"]
+        assert f"vault/{added['path']} is broken. Line 5, key `type`: " in told["message"]
+
+
+def test_every_outcome_of_an_add_is_told_with_what_settles_it(shell):
+    def remember(words, *more):
+        return shell.said("remember", words, "--type", "fact", "--scope", "global", *more)
+
+    old = shell.json("remember", "The pump of hall two runs at 40 bar.", "--type", "fact", "--scope", "global")
+    variant = remember("the pump of hall two runs at 40 bar")
+    assert variant.startswith(f"similar: {old['id'][:12]} global/fact/")
+    assert "   | The pump of hall two runs at 40 bar.\n" in variant
+    assert f"proposed: memoryd supersede {old['id'][:12]} CONTENT" in variant
+    assert "give the command again with --force and why" in variant
+    assert remember("the pump of hall two runs at 40 bar", "--force", "both are wanted").startswith("added: ")
+
+    revised = remember("The pump of hall two runs at 55 bar.")
+    new = revised.split()[1]
+    assert revised.startswith("conflicts: ")
+    command = f"supersede {old['id'][:12]} --by {new}"
+    assert f"it gives another value for the same thing: memoryd {command}\n" in revised
+    assert "`" not in revised, "nothing that only callers of tools know"
+    token = shell.json(*command.split())["confirm"]
+    shell.said(*command.split(), "--confirm", token)
+    retired = remember("The pump of hall two runs at 40 bar.")
+    assert retired.startswith(f"retired: {old['id'][:12]} ")
+    assert f"successor: {new} The pump of hall two runs at 55 bar." in retired
+    then = shell.json("get", old["id"])["created"]
+    assert shell.json("get", new, "--as-of", then)["content"].endswith("40 bar.")
