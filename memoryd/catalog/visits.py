@@ -11,16 +11,18 @@ class Visits:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def since(self, scope: str, now: float, gap: float) -> float | None:
+    def since(self, scope: str, now: float, gap: float, *, note: bool = True) -> float | None:
         """When the session before this one was last seen (seconds since 1970); None for the first session.
 
-        A brief that comes within `gap` seconds of the one before belongs to the same session. Does not wait for the
-        disk.
+        A brief that comes within `gap` seconds of the one before belongs to the same session; without `note` this one
+        belongs to none, for instance that of another project. Does not wait for the disk.
         """
         last, before = self._mark(f"brief {scope}"), self._mark(f"before {scope}")
         begins = last is None or now - last > gap
         if begins:
             before = last
+        if not note:
+            return before
         with self._db.write(durable=False) as tx:
             for name, at in ((f"brief {scope}", now), (f"before {scope}", before)):
                 if at is not None:

@@ -113,6 +113,7 @@ class _Brief:
     def __init__(self, home: Home, caller: Caller, scopes: tuple[str, ...]) -> None:
         self._home = home
         self._scopes = scopes
+        self._is_own = callers.readable(home, caller, None)[-1] == scopes[-1]
         rows = home.memories.listed(scopes, ("in_force",), (), LOOKED_AT, 0)
         self._held = sorted(rows, key=lambda row: row.fields.scope == GLOBAL_SCOPE)  # the project's own first
         self._cited = _citations(home, caller, self._held)
@@ -161,7 +162,7 @@ class _Brief:
 
     def _changes(self) -> Iterator[_Line]:
         """What came and what was retired since the project's last session, the newest first."""
-        since = self._home.state.visits.since(self._scopes[-1], self._home.clock(), SESSION_GAP)
+        since = self._home.state.visits.since(self._scopes[-1], self._home.clock(), SESSION_GAP, note=self._is_own)
         if since is None:
             return
         moment = utc_text(since)
