@@ -201,7 +201,8 @@ def _held(home: Home, head: str, paths: Sequence[bytes]) -> list[bytes]:
 
 
 def _absence(home: Home, paths: Sequence[bytes], listing: Collection[bytes]) -> str:
-    what = f"lacks {len(paths)} files, first {shown_path(min(paths))}" if listing else "is suddenly empty"
+    folder = shown_path(min(paths).rpartition(b"/")[0]) or "its top"  # a name may tell what another project decided
+    what = f"lacks {len(paths)} files, first in {folder}" if listing else "is suddenly empty"
     step = "Mount or restore it (`git checkout -- .`), or commit the deletion with git."
     return f"The vault {home.vault.path} {what}; nothing was removed. {step}"
 
