@@ -6,6 +6,7 @@ both protocol eras and tests resolve scopes the same way.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from memoryd.errors import ScopeRequired, ScopeUnknown, VaultError
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.ingest import register_scope, valid_scope
 from memoryd.operations.writes import commit_files
-from memoryd.records import GLOBAL_SCOPE, ScopeRecord
+from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, ScopeRecord
 from memoryd.sources.projects import Project
 
 ALIAS_NOTICE = "vault/scopes.json"
@@ -94,6 +95,13 @@ def _require_known(home: Home, scope: str, own: Project | None) -> None:
         return
     if not valid_scope(scope) or not home.scopes.exists(scope):
         raise ScopeUnknown(f"The scope {scope[:100]!r} does not exist.", scope=scope[:100])
+
+
+def sources(home: Home, scopes: Collection[str]) -> set[str]:
+    """The vault, and the labels of folders with anything in these scopes: others' labels are nobody else's business."""
+    configured = {corpus.label for corpus in home.config.corpora if corpus.scope in scopes}
+    held = {source for _, scope, source, _ in home.documents.tallies() if scope in scopes}
+    return configured | held | {VAULT_SOURCE}
 
 
 def described(home: Home, caller: Caller) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
     generation = home.generation
     stats = home.store.stats()
     reads = callers.readable(home, caller, None)
-    sources = _sources(home, reads)
+    sources = callers.sources(home, reads)
     known = home.documents.counts()
     faults, other_faults = _parted(faulty(home), lambda row: row.scope in reads)
     twins, other_twins = _parted(home.memories.duplicates(), lambda one: home.memories.get(one, reads) is not None)
@@ -85,12 +85,6 @@ def _parted(found: Iterable[T], visible: Callable[[T], bool]) -> tuple[list[T], 
     everything = list(found)
     shown = [one for one in everything if visible(one)]
     return shown, len(everything) - len(shown)
-
-
-def _sources(home: Home, reads: Scopes) -> set[str]:
-    """The vault, and the labels of folders with anything in these scopes."""
-    configured = {corpus.label for corpus in home.config.corpora if corpus.scope in reads}
-    return configured | {VAULT_SOURCE} | {source for _, scope, source, _ in home.documents.tallies() if scope in reads}
 
 
 def _concerns(home: Home, topic: str, reads: Scopes) -> bool:

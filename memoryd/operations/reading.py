@@ -47,11 +47,12 @@ def search(
     if not query.strip():
         raise InvalidInput("`query` is blank.", parameter="query")
     text = query[:QUERY_LIMIT]
+    scopes = callers.readable(home, caller, scope)
     wanted = Filter(
-        scopes=callers.readable(home, caller, scope),
+        scopes=scopes,
         kinds=tuple(kinds or ()),
         types=tuple(types or ()),
-        path_prefix=checked_prefix(home, path_prefix),
+        path_prefix=checked_prefix(home, scopes, path_prefix),
     )
     began = time.perf_counter()
     outcome, index = answers.ranked(home, text, mode, wanted, max_results + SPARE)
@@ -77,16 +78,18 @@ def search(
     return answer
 
 
-def checked_prefix(home: Home, prefix: str | None) -> str | None:
-    """`label/` or `label/folder/`; a missing last slash is added. Raises InvalidInput for a label nobody knows."""
+def checked_prefix(home: Home, scopes: tuple[str, ...], prefix: str | None) -> str | None:
+    """`label/` or `label/folder/`; a missing last slash is added.
+
+    Raises InvalidInput for a label of which the scopes hold nothing, whether others do or not.
+    """
     if prefix is None or not prefix.strip("/ "):
         return None
     whole = prefix.strip().strip("/") + "/"
     label = whole.partition("/")[0]
-    known = {VAULT_SOURCE, *(corpus.label for corpus in home.config.corpora)}
-    if label not in known and label not in (known := known | set(home.documents.sources())):
+    if label != VAULT_SOURCE and label not in (known := callers.sources(home, scopes)):
         names = ", ".join(f"`{one}/`" for one in sorted(known))
-        message = f"`path_prefix` begins with {label[:80]!r}, which is no known source; known are {names}."
+        message = f"`path_prefix` begins with {label[:80]!r}, which is no source in these scopes; there are {names}."
         raise InvalidInput(message, parameter="path_prefix", known=sorted(known))
     return whole
 
