@@ -6,7 +6,7 @@ both protocol eras and tests resolve scopes the same way.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from memoryd.operations.home import Caller, Home
 from memoryd.operations.ingest import register_scope, valid_scope
 from memoryd.operations.writes import commit_files
 from memoryd.records import GLOBAL_SCOPE, VAULT_SOURCE, ScopeRecord
-from memoryd.sources.projects import Project
+from memoryd.sources.projects import Project, cloned_from, id_ending, key_of
 
 ALIAS_NOTICE = "vault/scopes.json"
 
@@ -24,7 +24,7 @@ def project(home: Home, caller: Caller) -> Project | None:
     """The project of the caller's directory, or None outside any git work tree.
 
     Its scope id is the alias table's, else the one that its root is known by (its remote changed), else a new one. It
-    stays known after the directory is gone.
+    stays known after the directory is gone. A clone of something else at the place of a former project is a new one.
     """
     if caller.directory is None:
         return None
@@ -33,7 +33,16 @@ def project(home: Home, caller: Caller) -> Project | None:
     if found is None or found.key in aliases or home.scopes.exists(found.scope):
         return found
     before = [record for record in home.scopes.all() if record.root == found.root]
+    before = [record for record in before if _same_project(found, record, aliases)] if before else []
     return replace(found, scope=max(before, key=lambda record: record.seq).id) if before else found
+
+
+def _same_project(found: Project, record: ScopeRecord, aliases: Mapping[str, str]) -> bool:
+    """Whether what lies at a known root now may be the project of then; git tells what it was cloned from."""
+    origin = cloned_from(found)
+    if origin is None or origin == record.remote:
+        return True
+    return aliases.get(key_of(origin)) == record.id or record.id.endswith(f"-{id_ending(key_of(origin))}")
 
 
 def _aliases(home: Home) -> tuple[dict[str, str], VaultError | None]:

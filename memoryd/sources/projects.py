@@ -130,7 +130,7 @@ def _project(directory: str, states: dict[str, State]) -> Project | None:
     states[repository.config] = _state(repository.config)
     remote = _remote_of(repository)
     root = os.fsencode(repository.root)
-    key = f"remote:{remote}" if remote else "path:" + shown_path(root)
+    key = key_of(remote) if remote else "path:" + shown_path(root)
     name = PurePosixPath(remote or repository.root).name.removesuffix(".git") or "root"
     digest = sha256_hex(key.encode() if remote else b"path:" + root)
     scope = f"p-{slug(name, fallback='project')}-{digest[:8]}"
@@ -146,6 +146,26 @@ def _state(path: str) -> State:
     if not stat.S_ISREG(about.st_mode):
         return about.st_dev, about.st_ino
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def cloned_from(project: Project) -> str | None:
+    """The remote that the repository began as a clone of, normalised; None where its log of HEAD does not say so."""
+    try:
+        first = _small_text(Path(project.root, ".git", "logs", "HEAD")).partition("\n")[0]
+        _, said, url = first.partition("\tclone: from ")
+        return normalise_remote(url, project.root) if said and url.strip() else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def key_of(remote: str) -> str:
+    """What the scope id of a project with this normalised remote is made of."""
+    return f"remote:{remote}"
+
+
+def id_ending(key: str) -> str:
+    """The digits at the end of a scope id that was made of this key."""
+    return sha256_hex(key.encode())[:8]
 
 
 def _remote_of(repository: _Repository) -> str | None:

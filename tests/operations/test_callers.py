@@ -7,13 +7,13 @@ import shutil
 
 import pytest
 
-from memoryd.errors import VaultFileInvalid
-from memoryd.operations import callers, gateway, reading
+from memoryd.errors import NotFound, ScopeUnknown, VaultFileInvalid
+from memoryd.operations import artifacts, callers, gateway, reading
 from memoryd.operations.brief import recall
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
 from memoryd.sources.projects import project_of
-from tests.operations.conftest import commits, git, opened
+from tests.operations.conftest import commits, git, opened, settle
 
 OLD, NEW = "https://example.org/me/shop.git", "git@example.com:team/store.git"
 
@@ -74,6 +74,112 @@ def test_a_remote_that_is_a_project_of_its_own_stays_one(home, project):
     git("remote", "set-url", "origin", NEW, cwd=one.directory)
     assert callers.described(home, one)["writes"] == second["scope"]
     assert not (home.vault.path / "scopes.json").exists()
+
+
+def bare(tmp_path, name):
+    """A repository to clone from, with one commit."""
+    made = tmp_path / "made" / name
+    made.mkdir(parents=True)
+    git("init", "-q", cwd=made)
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=made)
+    git("clone", "-q", "--bare", made, tmp_path / f"{name}.git", cwd=tmp_path)
+    return tmp_path / f"{name}.git"
+
+
+def test_another_clone_at_the_place_of_a_former_project_is_a_project_of_its_own(home, tmp_path):
+    """One folder for whatever is worked on, as containers and build machines have it."""
+    place = tmp_path / "workspace"
+    one, two = bare(tmp_path, "one"), bare(tmp_path, "two")
+    caller = Caller(directory=str(place))
+    git("clone", "-q", one, place, cwd=tmp_path)
+    first = add(home, caller, "The first project's secret.")
+    shutil.rmtree(place)
+    git("clone", "-q", two, place, cwd=tmp_path)
+    with pytest.raises(NotFound):
+        reading.get(home, caller, id=first["id"])
+    second = add(home, caller, "The second project's own.")
+    assert second["scope"] != first["scope"]
+    shutil.rmtree(place)
+    git("clone", "-q", one, place, cwd=tmp_path)
+    assert reading.get(home, caller, id=first["id"])["scope"] == first["scope"]
+    assert not (home.vault.path / "scopes.json").exists()
+
+
+def test_a_clone_keeps_its_scope_however_often_its_remote_changes(home, tmp_path):
+    place = tmp_path / "shop"
+    git("clone", "-q", bare(tmp_path, "shop"), place, cwd=tmp_path)
+    caller = Caller(directory=str(place))
+    first = add(home, caller)
+    for number in range(3):
+        git("remote", "set-url", "origin", f"https://example.org/me/shop{number}.git", cwd=place)
+        assert reading.get(home, caller, id=first["id"])["scope"] == first["scope"]
+        assert add(home, caller, f"Port {number}.")["scope"] == first["scope"]
+    git("remote", "remove", "origin", cwd=place)
+    assert add(home, caller)["outcome"] == "exists"
+
+
+def test_look_alike_names_share_nothing(home, project, tmp_path):
+    """Confusable letters, other case, composed or not, a blank, the same name elsewhere, one name within another."""
+    names = [
+        "shop",
+        "sh0p",
+        "Shop",
+        "sh\u043ep",
+        "shop ",
+        "shop-1",
+        "caf\u00e9",
+        "cafe\u0301",
+        "p-shop-0011aabb",
+        "elsewhere/shop",
+    ]
+    told = {}
+    for number, name in enumerate(names):
+        caller = project(name)
+        told[name] = (caller, add(home, caller, f"Said in folder number {number}."))
+    scopes = {answer["scope"] for _, answer in told.values()}
+    assert len(scopes) == len(names)
+    settle(home)
+    for name, (caller, answer) in told.items():
+        found = reading.search(home, caller, query="said in folder number", mode="keyword")["memories"]
+        assert [one["id"] for one in found] == [answer["id"]], name
+        for scope in scopes - {answer["scope"]}:
+            named = reading.search(home, caller, query="said", mode="keyword", scope=scope)["memories"]
+            assert answer["id"] not in [one["id"] for one in named]
+
+
+def test_a_scope_is_named_by_its_whole_id_alone(home, project):
+    """No part, other case, confusable sign, blank or path of an id stands for it."""
+    caller, elsewhere = project("shop"), Caller()
+    scope = add(home, caller)["scope"]
+    wrong = [
+        scope[:-1],
+        scope[:-8],
+        f"{scope}0",
+        scope.upper(),
+        scope.replace("o", "\u043e"),
+        scope.replace("o", "0"),
+        f" {scope}",
+        f"{scope}\n",
+        f"{scope}/fact",
+        f"global,{scope}",
+        f"*{scope[1:]}",
+        "p-%",
+        "p-shop-________",
+        "GLOBAL",
+        "",
+        "*",
+    ]
+    for name in wrong:
+        for call in (
+            lambda name=name: reading.search(home, elsewhere, query="port", scope=name),
+            lambda name=name: reading.get(home, elsewhere, source="vault/x", scope=name),
+            lambda name=name: recall(home, elsewhere, task="port", scope=name),
+            lambda name=name: gateway.add(home, elsewhere, content="x", type="fact", scope=name),
+            lambda name=name: artifacts.add_given(home, elsewhere, text="x", scope=name),
+        ):
+            with pytest.raises(ScopeUnknown):
+                call()
+    assert reading.search(home, elsewhere, query="port", scope=scope, mode="keyword")["index"]
 
 
 @pytest.mark.parametrize("text", ['{"v": 1,\n "aliases": {,\n', "[]", '{"aliases": {"a": 1}}', "\udcff"])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.sources.projects import ProjectFinder, normalise_remote, project_of
+from memoryd.sources.projects import ProjectFinder, cloned_from, normalise_remote, project_of
 
 URL = "https://github.com/me/shop.git"
 
@@ -110,6 +110,28 @@ def test_clones_and_work_trees_of_one_remote_are_one_project(tmp_path):
     other = repository(tmp_path / "other", ("origin", "https://github.com/me/shop2.git"))
     assert scope(one) == scope(two) == scope(tmp_path / "tree")
     assert scope(other) != scope(one)
+
+
+def test_what_a_repository_was_cloned_from_is_in_its_log(tmp_path):
+    one = repository(tmp_path / "one")
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=one)
+    git("clone", "-q", one, tmp_path / "two", cwd=tmp_path)
+    two = tmp_path / "two"
+    git("remote", "set-url", "origin", URL, cwd=two)
+    git("worktree", "add", "-q", tmp_path / "tree", cwd=two)
+    for place in (two, tmp_path / "tree"):
+        assert cloned_from(project_of(str(place), {})) == str(one)
+    assert cloned_from(project_of(str(one), {})) is None
+    log = two / ".git" / "logs" / "HEAD"
+    first = log.read_text().splitlines()[0]
+    for said in (first.replace(str(one), "https://[bad"), "", "\tclone: from ", first.replace("clone: from", "x")):
+        log.write_text(said)
+        assert not cloned_from(project_of(str(two), {}))
+    log.write_text(first.replace(str(one), "https://user:secret@github.com/me/shop.git"))
+    assert cloned_from(project_of(str(two), {})) == "github.com/me/shop"
+    log.unlink()
+    os.mkfifo(log)
+    assert cloned_from(project_of(str(two), {})) is None
 
 
 def test_work_trees_without_a_remote_are_one_project(tmp_path):
