@@ -22,6 +22,7 @@ CONFIG_VARIABLE = "MEMORYD_CONFIG"
 RESERVED_LABELS = frozenset({VAULT_SOURCE, ARTIFACT_SOURCE})
 """Sources that are no corpora."""
 SCOPE_PATTERN = r"^(global|p-[a-z0-9-]+-[0-9a-f]{8})$"
+PRIVATE_PATTERN = r"^(\*|p-[a-z0-9-]+-[0-9a-f]{8})$"
 
 
 class Section(BaseModel):
@@ -126,6 +127,18 @@ class ReviewConfig(Section):
     """Beyond so many words."""
 
 
+class ScopesConfig(Section):
+    """Which projects may be named from elsewhere."""
+
+    private: tuple[Annotated[str, Field(pattern=PRIVATE_PATTERN)], ...] = ()
+    """Projects (`*`: all of them) that only their own sessions read and write, also where `scope` names them."""
+
+    @field_validator("private", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
 class LimitsConfig(Section):
     """What a single call may bring."""
 
@@ -145,6 +158,7 @@ class Config(Section):
     retention: RetentionConfig = RetentionConfig()
     gc: GcConfig = GcConfig()
     review: ReviewConfig = ReviewConfig()
+    scopes: ScopesConfig = ScopesConfig()
     limits: LimitsConfig = LimitsConfig()
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 

@@ -202,6 +202,10 @@ class ScopeError(MemorydError):
 
 class ScopeUnknown(ScopeError):
     code = "scope-unknown"
+    default_next_step = (
+        "Pass `scope` as `global` or as a project id that memory_status lists. What `scopes.private` in config.json "
+        "names is open to the sessions of that project alone."
+    )
 
 
 class ScopeRequired(ScopeError):

@@ -57,7 +57,10 @@ def _aliases(home: Home) -> tuple[dict[str, str], VaultError | None]:
 
 
 def readable(home: Home, caller: Caller, scope: str | None) -> tuple[str, ...]:
-    """Scopes a read sees: `global` and the caller's project, or exactly the one named. Raises ScopeUnknown."""
+    """Scopes a read sees: `global` and the caller's project, or exactly the one named.
+
+    Raises ScopeUnknown for one that nobody knows, and for another project that is private.
+    """
     own = project(home, caller)
     if scope is not None:
         _require_known(home, scope, own)
@@ -102,8 +105,12 @@ def _keep_scope(home: Home, own: Project) -> None:
 def _require_known(home: Home, scope: str, own: Project | None) -> None:
     if scope == GLOBAL_SCOPE or (own is not None and scope == own.scope):
         return
-    if not valid_scope(scope) or not home.scopes.exists(scope):
+    if not valid_scope(scope) or not home.scopes.exists(scope) or _is_private(home, scope):
         raise ScopeUnknown(f"The scope {scope[:100]!r} does not exist.", scope=scope[:100])
+
+
+def _is_private(home: Home, scope: str) -> bool:
+    return bool({"*", scope} & set(home.config.scopes.private))
 
 
 def sources(home: Home, scopes: Collection[str]) -> set[str]:

@@ -15,11 +15,13 @@ import psutil
 import pytest
 
 from memoryd.config import known_keys
-from memoryd.errors import ContentTooLarge, ExtraMissing, GitTimeout, RemoteFailed
-from memoryd.operations import gateway, reading, review, vaultcare
+from memoryd.errors import ContentTooLarge, ExtraMissing, GitTimeout, MemorydError, RemoteFailed
+from memoryd.operations import artifacts, gateway, reading, review, vaultcare
+from memoryd.operations.brief import recall
 from memoryd.operations.collect import COLLECTED, gc
 from memoryd.operations.home import Caller, timestamp
 from memoryd.operations.ingest import Seen, commit_snapshot, store_documents
+from memoryd.operations.kept import listed
 from memoryd.operations.scan import scan_corpora
 from memoryd.records import SnapshotRecord
 from memoryd.runtime import RuntimePaths
@@ -30,7 +32,7 @@ from memoryd.store.merkle import build
 from tests.operations.conftest import configure, git, opened, settle
 
 HERE = Caller()
-SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "retention", "gc", "review", "limits"}
+SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "retention", "gc", "review", "scopes", "limits"}
 
 
 def add(home, text, **other):
@@ -383,6 +385,43 @@ def test_limits(root, tmp_path):
     assert scanned(root, corpus)[1] == ["d/large.md", "d/small.md"]
     with opened(root) as home:
         assert add(home, "x" * 1025)["outcome"] == "added"
+
+
+@pytest.mark.parametrize("private", [[], ["{scope}"], ["*"], ["p-another-00000000"]])
+def test_scopes_private(root, project, private):
+    """scopes.private: a named scope of another project is then like one that does not exist, for reads and writes."""
+    inside = project("inside")
+    with opened(root) as home:
+        scope = gateway.add(home, inside, content="The aardvark is private.", type="fact")["scope"]
+        settle(home)
+    private = [one.format(scope=scope) for one in private]
+    configure(root, scopes={"private": private})
+    calls = (
+        lambda home, who, name: reading.search(home, who, query="aardvark", mode="keyword", scope=name),
+        lambda home, who, name: recall(home, who, task="aardvark", scope=name),
+        lambda home, who, name: reading.get(home, who, source="vault/none", scope=name),
+        lambda home, who, name: gateway.add(home, who, content="Mine.", type="note", scope=name),
+        lambda home, who, name: artifacts.add_given(home, who, text="log", scope=name),
+        lambda home, who, name: listed(home, who, scope=name),
+        lambda home, who, name: review.review(home, who, scope=name),
+    )
+    with opened(root) as home:
+        is_closed = bool({scope, "*"} & set(private))
+        for call in calls:
+            for stranger in (HERE, project(f"stranger-{calls.index(call)}")):
+                answers = [answered(call, home, stranger, name) for name in (scope, "p-inside-00000000")]
+                assert (answers[0] == answers[1].replace("p-inside-00000000", scope)) is is_closed
+                assert "does not exist" in answers[1]
+        assert found(home, scope="global") == []
+        assert len(reading.search(home, inside, query="aardvark", mode="keyword")["memories"]) == 1
+        assert len(reading.search(home, inside, query="aardvark", mode="keyword", scope=scope)["memories"]) == 1
+
+
+def answered(call, home, who, name):
+    try:
+        return str(call(home, who, name))
+    except MemorydError as error:
+        return str(error.to_dict())
 
 
 def test_log_level(root):
