@@ -154,6 +154,8 @@ class Attempt:
             landed = self._landed()
             if landed is None:
                 self._undo(killed=_was_killed(error))
+            elif _was_killed(error):
+                self._catch_up()
         except (MemorydError, OSError) as second:
             if isinstance(error, MemorydError):
                 error.details |= {"settle": True, "undo": str(second)}
@@ -177,6 +179,11 @@ class Attempt:
             if entry != blob_id(write.data, self._places.hash) and not changed:
                 return None
         return self._git.log_commit(self._paths[0]) or head
+
+    def _catch_up(self) -> None:
+        """Do what a git that was killed after its commit point left undone: its locks, and the index behind them."""
+        if remove_stale(self._git, self._files, self._last_pid, self._started, 0.0):
+            self._git.write(["reset", "-q", "--", *map(literal, self._paths)], timeout=CLEANUP_SECONDS)
 
     def _undo(self, *, killed: bool) -> None:
         for write in self._placed:

@@ -29,8 +29,18 @@ def lock_files(places: Places) -> list[Path]:
     branch = branch_of(places)
     names = [places.own / "index.lock", places.own / "HEAD.lock", places.common / "packed-refs.lock"]
     names += [places.common / f"{branch}.lock"] if branch else []
-    names += sorted(places.own.glob("next-index-*.lock"))
+    names += [lock for lock in sorted(places.own.glob("next-index-*.lock")) if _prepared_by_living(lock)]
     return [name for name in names if os.path.lexists(name)]
+
+
+def _prepared_by_living(lock: Path) -> bool:
+    """Whether the git that a next index is named after may still live; that of a dead one holds nobody up."""
+    number = lock.name.removeprefix("next-index-").removesuffix(".lock")
+    try:
+        made = lock.lstat().st_mtime
+    except FileNotFoundError:
+        return False
+    return not number.isdecimal() or _is_alive(int(number), made)
 
 
 def wait_for_git(git: Git, patience: float) -> bool:
@@ -52,9 +62,9 @@ def remove_stale(git: Git, files: Files, pid: int, started: float, patience: flo
     to go by themselves. Returns what was removed; raises GitLocked naming the lock when a condition fails.
     """
     places = git.places()
+    removed = _drop_prepared(places, files, pid, started)
     if wait_for_git(git, patience):
-        return []
-    removed = []
+        return removed
     for lock in lock_files(places):
         reason = _why_not(git, places, lock, pid, started)
         if reason is not None:
@@ -62,6 +72,20 @@ def remove_stale(git: Git, files: Files, pid: int, started: float, patience: flo
         files.unlink(lock, owner="vault")
         removed.append(lock)
     return removed
+
+
+def _drop_prepared(places: Places, files: Files, pid: int, started: float) -> list[Path]:
+    """Remove the next index that the git of an intent prepared, where that git is dead: it bears its number."""
+    lock = places.own / f"next-index-{pid}.lock"
+    if (
+        pid <= 0
+        or not os.path.lexists(lock)
+        or _is_alive(pid, started)
+        or lock.lstat().st_mtime < started - CLOCK_GRAIN
+    ):
+        return []
+    files.unlink(lock, owner="vault")
+    return [lock]
 
 
 def drop_merge_locks(git: Git, files: Files, started: float) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -180,11 +180,12 @@ class Vault:
             data = None if head is None else self.git.blob(head, path)
             ours = data is not None and sha256_hex(data) == sha256
             forward = ours or (data is not None and parent != "" and self._came_since(parent, path, data))
+            former = self._keeper().former(path, sha256)
             if not forward and self._folder.holds(path, sha256):
-                former = self._keeper().former(path, sha256)
                 self._folder.restore(path, data if former is None else former)
             self._folder.sweep(path)
-            self._sync_index(path, sha256, in_head=data is not None)
+            behind = {sha256_hex(former)} if forward and former is not None else set()
+            self._sync_index(path, {sha256, *behind}, in_head=data is not None)
             if forward:
                 make_durable(places, self._files, None)
             self._keeper().drop(path, sha256)
@@ -256,10 +257,10 @@ class Vault:
     def _keeper(self) -> Keeper:
         return Keeper(self.git.places().own / UNDO_FOLDER, self._files)
 
-    def _sync_index(self, path: bytes, sha256: str, *, in_head: bool) -> None:
+    def _sync_index(self, path: bytes, ours: Collection[str], *, in_head: bool) -> None:
         """Take our entry out of the index, or make it HEAD's; an entry with other bytes is someone's work."""
         entry = self.git.run(["ls-files", "-s", "-z", "--", literal(path)]).out.split(b" ")
-        if len(entry) < 3 or sha256_hex(self.git.object(entry[1].decode())) != sha256:
+        if len(entry) < 3 or sha256_hex(self.git.object(entry[1].decode())) not in ours:
             return
         gone: list[Word] = ["update-index", "--force-remove", "--", path]
         words: list[Word] = ["reset", "-q", "--", literal(path)] if in_head else gone

@@ -845,3 +845,93 @@ def test_a_removal_that_is_refused_leaves_the_file(vault):
     with pytest.raises(VaultError):
         vault.remove([A], "forget")
     assert vault.read(A) == b"words\n" and person(vault.path, "status", "--porcelain") == b""
+
+
+def killing(vault, state: str, arms: Path) -> None:
+    """From now on the next git that moves the branch dies of SIGKILL at this state of its reference transaction."""
+    arms.touch()
+    words = f'[ "$1" = {state} ] && [ -e {arms} ] && grep -q refs/heads && rm {arms} && kill -9 $PPID\nexit 0\n'
+    hook(vault.path, "reference-transaction", words)
+
+
+@pytest.mark.parametrize("state", ["prepared", "committed"])
+@pytest.mark.parametrize("kind", ["new", "changed"])
+def test_a_git_killed_before_or_after_its_commit_point_leaves_nothing_behind(tmp_path, state, kind):
+    """kill -9 of the git alone: `committed` is the moment after the branch moved and before the index followed."""
+    vault = open_vault(tmp_path / "vault", lock_wait=0.3)
+    vault.commit([new("a")], "add")
+    before = whole_state(vault.path)
+    write = new("b") if kind == "new" else over(vault, A, "other words\n")
+    killing(vault, state, tmp_path / "arms")
+    if state == "prepared":
+        with pytest.raises(GitFailed):
+            vault.commit([write], "x")
+        assert whole_state(vault.path) == before
+    commit = vault.commit([write], "x") if state == "prepared" else vault.commit([write], "x")
+    assert not (tmp_path / "arms").exists()
+    assert vault.head() == commit and commit.files == {write.path: write.data}
+    after = whole_state(vault.path)
+    assert (after["locks"], after["status"], after["staged"]) == (b"", b"", b"")
+    assert vault.commit([new("c")], "y") == vault.head()
+
+
+@pytest.mark.parametrize("state", ["prepared", "committed"])
+@pytest.mark.parametrize("kind", ["new", "changed"])
+def test_an_interrupted_write_is_settled_whatever_its_git_left(tmp_path, state, kind):
+    """kill -9 of daemon and git: the next start finds index.lock, the next index, and perhaps an index that is behind."""
+    vault = open_vault(tmp_path / "vault", lock_wait=0.3)
+    vault.commit([new("a")], "add")
+    head = vault.head()
+    write = new("b") if kind == "new" else over(vault, A, "other words\n")
+    killing(vault, state, tmp_path / "arms")
+    pid, started = interrupted(vault, write)
+    if pid == 0:
+        pytest.fail("the write was not interrupted")
+    assert list((vault.path / ".git").glob("next-index-*.lock"))
+    fresh = open_vault(vault.path, lock_wait=0.3)
+    fresh.remove_stale_lock(pid, started)
+    settled = fresh.settle(write.path, write.sha256, parent=head)
+    assert settled == ("undone" if state == "prepared" else "forward")
+    after = whole_state(vault.path)
+    assert (after["locks"], after["status"], after["staged"]) == (b"", b"", b"")
+
+
+def interrupted(vault, write: VaultWrite) -> tuple[int, float]:
+    """Do a write in a process that dies with its git; what an intent would know of the git."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        seen: list[tuple[int, float]] = []
+        attempt = vault.git._judge  # the first words of git's end: from here on this process is no more
+        vault.git._judge = lambda finished, *rest: os._exit(0) if finished.code < 0 else attempt(finished, *rest)
+
+        def spawned(pid: int, started: float) -> None:
+            seen[:] = [(pid, started)]
+            os.write(writer, f"{pid} {started}\n".encode())
+
+        vault.commit([write], "x", spawned=spawned)
+        os._exit(1)
+    os.close(writer)
+    status = os.waitpid(child, 0)[1]
+    with os.fdopen(reader) as told:
+        pid, started = told.read().splitlines()[-1].split()
+    return (int(pid), float(started)) if status == 0 else (0, 0.0)
+
+
+def test_what_a_dead_git_prepared_holds_nobody_up(tmp_path):
+    """A next index that no intent explains, of a git that is dead, is no lock: only a living one's is."""
+    vault = open_vault(tmp_path / "vault", lock_wait=0.2)
+    vault.commit([new("a")], "add")
+    left = vault.path / ".git" / f"next-index-{dead_pid()}.lock"
+    left.touch()
+    os.utime(left, (time.time() - 600, time.time() - 600))
+    began = time.monotonic()
+    assert vault.remove_stale_lock(dead_pid(), time.time()) == []
+    assert vault.settle(A, sha256_hex(b"words\n")) == "forward"
+    assert time.monotonic() - began < 0.2, "nothing is waited for"
+    with subprocess.Popen(["sleep", "30"]) as living:
+        held = vault.path / ".git" / f"next-index-{living.pid}.lock"
+        held.touch()
+        with pytest.raises(GitLocked):
+            vault.settle(A, sha256_hex(b"words\n"))
+        living.kill()
