@@ -63,9 +63,10 @@ def _show_gc(data: Mapping[str, Any]) -> None:
 @json_option
 @click.pass_obj
 def forget(context: Context, what: tuple[str, ...], ask_text: bool, reason: str, as_json: bool) -> None:
-    """Erase contents for good: WHAT is `sha256:...`, a memory's id or `label/path`.
+    """Erase contents or memories for good.
 
-    `snapshot:NUMBER` (or `snapshot:LABEL@N`) gives up the record of a snapshot; no file's bytes are looked for then.
+    WHAT is `sha256:...`, a memory's id or `label/path`. `snapshot:NUMBER` (or `snapshot:LABEL@N`) gives up the record
+    of a snapshot; no file's bytes are looked for then.
 
     Shows what holds them, asks at the terminal, stops the daemon, and removes them from packs, vault, indexes, caches
     and logs. A memory goes with all its states. Only git's history still holds its file; the answer says how to purge
@@ -129,7 +130,8 @@ def _show_forgotten(data: Mapping[str, Any]) -> None:
         click.echo(f"STILL THERE: {one}")
     if data["git"]["purge"]:
         click.echo(
-            "git's history still holds the file (and copies of the vault may). To purge it, with the daemon stopped:"
+            "git's history still holds files or messages (and copies of the vault may). To purge it, with the daemon"
+            " stopped:"
         )
         for command in data["git"]["purge"]:
             click.echo(f"  {command}")

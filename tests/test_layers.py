@@ -177,6 +177,7 @@ ROOMS: dict[str, list[str]] = {
         "rebuild",
         "windows",
         "erase",
+        "purge",
         "erasure",
         "forget",
         "losses",

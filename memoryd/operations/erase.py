@@ -60,6 +60,9 @@ def redact_logs(home: Home, traces: Traces) -> dict[str, int]:
     for path in sorted(reflogs.rglob("*")):
         if path.is_file() and (count := _redact(home, path, traces.needles(), b"\t")):
             done[f"vault/.git/logs/{path.relative_to(reflogs)}"] = count
+    last = home.vault.git.places().own / "COMMIT_EDITMSG"  # git leaves the message of the last commit there
+    if last.is_file() and (count := _redact(home, last, traces.needles(), b"")):
+        done["vault/.git/COMMIT_EDITMSG"] = count
     return done
 
 

@@ -6,8 +6,7 @@ an erased content, but is something else, stays: only bytes that nothing else ne
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +20,9 @@ from memoryd.operations.erase import Traces
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import Analysed, analyse
 from memoryd.operations.kept import find
+from memoryd.operations.purge import git_history, in_messages_only
 from memoryd.operations.roots import Ledger
 from memoryd.records import VAULT_SOURCE, DocumentEvent, SnapshotRecord, shown_path
-from memoryd.sources.git import literal
 from memoryd.store import pack as packs
 from memoryd.store.condemned import CHUNK, MANIFEST, NODE, WHOLE
 from memoryd.store.reach import Reach
@@ -78,7 +77,7 @@ def plan(home: Home, names: Sequence[str], text: str | None = None) -> Plan:
         made.targets = sorted({record.seq for record in made.snapshots})
         return made
     if not made.addresses:
-        raise NotFound("Nothing that is stored holds these words.")
+        raise in_messages_only(home, made.text) or NotFound("Nothing that is stored holds these words.")
     _documents(home, made)
     _events(home, made)
     _traces(home, made)
@@ -259,7 +258,7 @@ def shown(home: Home, made: Plan) -> dict[str, Any]:
         "sharing": [] if reach is None else _sharing(home, reach, made.addresses),
         "packs": 0 if made.sweep is None else len(made.sweep.chosen),
         "quarantine": [path.name for path in erase.quarantined(home, made.traces)],
-        "git": git_history(home, [row.path for row in made.rows.values()]),
+        "git": git_history(home, [row.path for row in made.rows.values()], made.text),
     }
 
 
@@ -311,24 +310,3 @@ def _sharing(home: Home, reach: Reach, addresses: set[str]) -> list[str]:
         if address not in addresses and (CHUNK + content in pieces or reach.named_by(MANIFEST + content) & pieces):
             found.update(source(row) for row in home.documents.ever_at(address, None))
     return sorted(found)
-
-
-def git_history(home: Home, paths: Iterable[bytes]) -> dict[str, Any]:
-    """What git keeps of these files, and how a person takes it out."""
-    found: dict[str, int] = {}
-    for path in paths:
-        if home.vault.head() is not None:
-            commits = home.vault.git.run(["log", "--all", "--format=%H", "--", literal(path)]).out.split()
-            found[shown_path(path)] = len(commits)
-    if not any(found.values()):
-        return {"commits": {}, "purge": []}
-    vault = shlex.quote(str(home.vault.path))
-    chosen = " ".join(f"--path {shlex.quote(path)}" for path, commits in found.items() if commits)
-    return {
-        "commits": found,
-        "purge": [
-            f"git -C {vault} filter-repo --force --invert-paths {chosen}",
-            f"git -C {vault} reflog expire --expire=now --all",
-            f"git -C {vault} gc --prune=now",
-        ],
-    }

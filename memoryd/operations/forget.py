@@ -13,10 +13,11 @@ from typing import Any
 from memoryd.digest import PREFIX, address_of
 from memoryd.errors import DiskFull, HomeError, NotFound, StoreError, VaultError
 from memoryd.operations import burial, collect, erase
-from memoryd.operations.erasure import Plan, git_history, holding
+from memoryd.operations.erasure import Plan, holding
 from memoryd.operations.home import Home, timestamp
 from memoryd.operations.ingest import bury
 from memoryd.operations.kept import shown
+from memoryd.operations.purge import git_history
 from memoryd.operations.recover import open_generation, tell_interrupted
 from memoryd.records import DocumentEvent, TombstoneRecord
 
@@ -40,7 +41,7 @@ def run(
 
 def _run(home: Home, made: Plan, reason: str, progress: Progress) -> dict[str, Any]:
     assert made.reach is not None and made.sweep is not None
-    git = git_history(home, [row.path for row in made.rows.values()])
+    git = git_history(home, [row.path for row in made.rows.values()], made.text)
     mark = home.root / burial.MARKER
     home.store.release_reserve()  # on a full disk the first steps need a little room, the next ones give some back
     before, needs_text = set(burial.interrupted(home)), burial.interrupted_by_text(home)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -19,7 +18,7 @@ from memoryd.operations import gateway, reading, reconcile, snapshots, treewalk
 from memoryd.operations.burial import interrupted
 from memoryd.operations.check import check
 from memoryd.operations.collect import gc
-from memoryd.operations.erasure import git_history, plan, shown
+from memoryd.operations.erasure import plan, shown
 from memoryd.operations.forget import run
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.ingest import Seen, bury, commit_snapshot, store_documents
@@ -375,25 +374,6 @@ def test_with_the_words_themselves_nothing_vaguer_is_looked_for(root):
             "about A title that many logs hold",
             "The password is told to nobody.",
         ]
-
-
-# -- git
-
-
-def test_the_printed_command_names_the_very_file(root):
-    """Whatever its name holds: a shell and git both take it as it is."""
-    with opened(root) as home:
-        told = add(home, f"It is {SECRET}.")
-        settle(home)
-        plain, odd = home.vault.path / told["path"], "it's *.md"
-        (home.vault.path / odd).write_text("an odd name\n")
-        git("add", "-A", cwd=home.vault.path)
-        git("commit", "-qm", "x", cwd=home.vault.path)
-        assert plain.exists()
-        found = git_history(home, [odd.encode(), b"*.md"])
-        assert found["commits"] == {odd: 1, "*.md": 0}
-        words = shlex.split(found["purge"][0])
-        assert words[:3] == ["git", "-C", str(home.vault.path)] and words[-2:] == ["--path", odd]
 
 
 # -- losses of before
