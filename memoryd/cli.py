@@ -57,7 +57,7 @@ def main(ctx: click.Context, home: str | None) -> None:
 @click.option("--home", metavar="DIR", help="The home, as before the command.")
 @click.pass_obj
 def serve(context: Context, detach: bool, home: str | None) -> None:
-    """Run the daemon of this home (in the foreground unless --detach)."""
+    """Run the daemon of this home in the foreground."""
     from memoryd.server.daemon import serve as run
 
     raise SystemExit(run(home_directory(home, os.environ) if home else context.paths.home, detach=detach))
@@ -88,7 +88,7 @@ def stop(context: Context, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:
-    """Show what is remembered, how far the indexes are, and what needs a person."""
+    """Show memories, indexes, and what needs a person."""
     from memoryd import cli_status, show
 
     data = context.tool("memory_status", {})
@@ -195,7 +195,10 @@ def get(
     scope: str | None,
     as_json: bool,
 ) -> None:
-    """Read one entry: WHAT is an id, `sha256:...`, `label/path` or `snapshot:NUMBER/path`."""
+    """Read one entry whole.
+
+    WHAT is an id, `sha256:...`, `label/path` or `snapshot:NUMBER/path`.
+    """
     from memoryd import show
 
     kind = "address" if what.startswith("sha256:") else "source" if "/" in what else "id"
@@ -257,7 +260,10 @@ def supersede(
     allow_secret: bool,
     as_json: bool,
 ) -> None:
-    """Replace MEMORY by its next revision; `-` reads CONTENT from standard input (preview, then with --confirm)."""
+    """Replace MEMORY by new words or a newer memory.
+
+    The first call shows the plan, the same one with --confirm does it. `-` reads CONTENT from standard input.
+    """
     arguments = {
         "id": memory,
         "content": None if content is None else content_of(content),
@@ -278,7 +284,10 @@ def supersede(
 @json_option
 @click.pass_obj
 def archive(context: Context, memory: str, reason: str, confirm: str | None, allow_secret: bool, as_json: bool) -> None:
-    """Retire MEMORY without a successor (preview first, then with --confirm)."""
+    """Retire MEMORY without a successor.
+
+    The first call shows the plan, the same one with --confirm does it.
+    """
     arguments = {"id": memory, "reason": reason, "confirm": confirm, "allow_secret": allow_secret or None}
     data = _entry(context, "memory_archive", memory, arguments)
     emit(data, as_json, lambda: _show_change(data))

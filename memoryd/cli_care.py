@@ -93,7 +93,7 @@ def _show_evaluation(data: Mapping[str, Any]) -> None:
 @json_option
 @click.pass_obj
 def rebuild(context: Context, as_json: bool) -> None:
-    """Make every view again from packs and vault; answers go on meanwhile."""
+    """Make indexes and catalog again; answers go on meanwhile."""
     from memoryd import show
 
     def here(home: Any, progress: Any) -> dict[str, Any]:
@@ -127,9 +127,10 @@ def _rebuilt_by_daemon(context: Context, as_json: bool) -> dict[str, Any] | None
 @json_option
 @click.pass_obj
 def check(context: Context, read_data: bool, quick: bool, as_json: bool) -> None:
-    """Compare store, catalog, vault and indexes; exit code 1 when something is wrong.
+    """Compare store, catalog, vault and indexes.
 
-    Without an option every header, list and tree is read and compared with the indexes, but no content is unpacked.
+    Exit code 1 when something is wrong. Without an option every header, list and tree is read and compared with the
+    indexes, but no content is unpacked.
     """
     if read_data and quick:
         raise InvalidInput("`--quick` and `--read-data` exclude each other.", next_step="Give one of them.")
@@ -150,7 +151,10 @@ def check(context: Context, read_data: bool, quick: bool, as_json: bool) -> None
 @json_option
 @click.pass_obj
 def optimize(context: Context, everything: bool, as_json: bool) -> None:
-    """Merge small packs and lay similar contents side by side: less room, fewer files; nothing else changes."""
+    """Pack the store tighter; nothing else changes.
+
+    Small packs are merged and similar contents laid side by side.
+    """
 
     def here(home: Any, progress: Any) -> dict[str, Any]:
         from memoryd.operations.optimize import optimize as run

@@ -44,7 +44,10 @@ def add(
     code: bool,
     as_json: bool,
 ) -> None:
-    """Add PATH under LABEL to config.json; a running daemon is restarted so that it takes effect."""
+    """Add PATH under LABEL to config.json.
+
+    A running daemon is restarted so that it takes effect.
+    """
     entry: dict[str, Any] = {"label": label, "path": _absolute(path), "scope": _known_form(scope), "code": code}
     if include:
         entry["include"] = list(include)

@@ -18,7 +18,7 @@ NAMED_MOST = 20
 @json_option
 @click.pass_obj
 def repair(context: Context, apply: bool, as_json: bool) -> None:
-    """Show what is damaged and how it can be mended; with --apply, mend it.
+    """Show what is damaged; with --apply, mend it.
 
     Damaged packs are kept in store/quarantine and replaced by what is sound of them; what still exists in the vault,
     in a corpus, in git's history or in quarantine is stored again; catalog and indexes follow. It may be interrupted

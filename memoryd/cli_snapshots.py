@@ -31,7 +31,10 @@ _PATH = click.Path(path_type=Path)
 def snapshot(
     context: Context, path: Path, label: str | None, scope: str | None, full: bool, partial: bool, as_json: bool
 ) -> None:
-    """Keep the state of the directory PATH: files, links, exec bits, empty directories."""
+    """Keep the state of the directory PATH.
+
+    Files (also those in `.git`), links, exec bits and empty directories.
+    """
     data = _taken(context, path, label, scope, as_json, full=full, partial=partial)
     emit(data, as_json, lambda: _show_taken(data))
 
@@ -136,10 +139,10 @@ def diff(
     scope: str | None,
     as_json: bool,
 ) -> None:
-    """Show what changed from SINCE to UNTIL (default: the newest of the same label).
+    """Show what changed between two snapshots.
 
-    A snapshot is named by its label (the newest of it), `label@1` (its first; `label@-2`: the last but one), its
-    number, or the beginning of its root.
+    UNTIL is by default the newest of the same label. A snapshot is named by its label (the newest of it), `label@1`
+    (its first; `label@-2`: the last but one), its number, or the beginning of its root.
     """
     from memoryd.operations.changes import diff as run
 
@@ -191,9 +194,9 @@ def _moved(one: Mapping[str, Any]) -> str:
 def restore(
     context: Context, snapshot_name: str, target: Path, path: Path | None, scope: str | None, as_json: bool
 ) -> None:
-    """Write SNAPSHOT to TARGET, which must not exist or be an empty directory; every byte is verified.
+    """Write SNAPSHOT to TARGET, a new or empty directory.
 
-    Exit code 1 where damaged contents had to be left out; they are named.
+    Every byte is verified. Exit code 1 where damaged contents had to be left out; they are named.
     """
     here, place = directory(), _absolute(target)
 
@@ -255,9 +258,10 @@ def add(
     scope: str | None,
     as_json: bool,
 ) -> None:
-    """Add a file (`-`: standard input, with --name) as an artifact, or a directory as a snapshot.
+    """Keep a file as an artifact, a directory as a snapshot.
 
-    Text is found by search from then on; the same bytes under the same name are one entry.
+    `-` is standard input, with --name. Text is found by search from then on; the same bytes under the same name are one
+    entry.
     """
     if str(what) != "-" and what.is_dir():
         if name is not None or tags or allow_forgotten or redact:

@@ -11,6 +11,7 @@ import click
 
 from memoryd.errors import InvalidInput, PersonNeeded
 from memoryd.shell import Context, emit, json_option, owned, person, run_job
+from memoryd.visible import visible
 
 
 @click.command()
@@ -95,7 +96,7 @@ def forget(context: Context, what: tuple[str, ...], ask_text: bool, reason: str,
 
 def _show_plan(plan: Mapping[str, Any]) -> None:
     def say(line: str) -> None:
-        click.echo(line, err=True)
+        click.echo(visible(line), err=True)
 
     for one in plan["contents"]:
         say(f"{one['address']}  {'already gone' if one['size'] is None else format(one['size'], ',') + ' bytes'}")

@@ -22,7 +22,7 @@ Lines = list[tuple[str, str]]
 
 @click.group()
 def vault() -> None:
-    """The memories' git repository: set it up, see how it stands, share it."""
+    """The memories' git repository: set up, look, share."""
 
 
 @vault.command("init")
@@ -31,7 +31,9 @@ def vault() -> None:
 @json_option
 @click.pass_obj
 def init(context: Context, path: Path | None, remote: str | None, as_json: bool) -> None:
-    """Make the vault; at PATH, or in the home. An existing clone at PATH is taken over.
+    """Make the vault, in the home or at PATH.
+
+    An existing clone at PATH is taken over.
 
     PATH goes into config.json as `vault.path`, and a running daemon is restarted. Memories are never left behind: a
     vault that holds some is moved by hand first (the error says how).
@@ -57,8 +59,9 @@ def init(context: Context, path: Path | None, remote: str | None, as_json: bool)
 @json_option
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:
-    """Show branch, remote, edits, conflicts, hooks, and each file that does not read as a memory.
+    """Show how the vault stands and what needs a person.
 
+    Branch, remote, edits, conflicts, hooks, and each file that does not read as a memory.
     Exit code 1 where the vault takes no memories now (a merge under way, no branch, conflicts).
     """
     from memoryd import show
@@ -72,10 +75,10 @@ def status(context: Context, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def sync(context: Context, as_json: bool) -> None:
-    """Fetch, merge and push, so that this vault and its remote hold the same.
+    """Fetch, merge and push.
 
-    Never a rebase, never a force: the ids of commits stay. Where both sides changed one file so that only a person can
-    say what holds, nothing is merged and both sides are named.
+    Then this vault and its remote hold the same. Never a rebase, never a force: the ids of commits stay. Where both
+    sides changed one file so that only a person can say what holds, nothing is merged and both sides are named.
     """
     data = run_job(context, "vault-sync", {}, as_json)
     emit(data, as_json, lambda: _show_synced(data))

@@ -145,3 +145,12 @@ def test_progress_is_shown_on_a_terminal_only(shell):
     out, terminal = on_terminal("--home", shell.home, "rebuild", "--json")
     assert json.loads(out)["stopped"] is False
     assert terminal == "", "--json is for scripts"
+
+
+def test_the_list_of_commands_says_each_of_them_whole():
+    groups = [main]
+    while groups:
+        group = groups.pop()
+        for command in group.commands.values():
+            assert not command.get_short_help_str(63).endswith("..."), command.name
+            groups += [command] if isinstance(command, click.Group) else []
