@@ -25,10 +25,11 @@ TITLES = {"words": "words alone", "cosine": "cosine alone", "both": "both"}
 @json_option
 @click.pass_obj
 def calibrate(context: Context, pairs: Path | None, as_json: bool) -> None:
-    """Measure from which likeness on a memory is near another one, or likely revises it, and keep the cuts.
+    """Measure what likeness of memories means here.
 
-    Measured are labelled pairs that memoryd brings along and the memories in force. The cuts only flag and propose; a
-    memory is withheld only where the same words are remembered, whatever the cuts.
+    From two cuts on a memory is called near another one, or proposed as its revision; they are kept. Measured are
+    labelled pairs that memoryd brings along and the memories in force. The cuts only flag and propose; a memory is
+    withheld only where the same words are remembered, whatever the cuts.
     """
     named = None if pairs is None else pairs.absolute()
 
@@ -93,7 +94,8 @@ def _show_vault(vault: Mapping[str, Any]) -> None:
     if vault["neighbours"]["p50"] is not None:
         spread = ", ".join(f"{name} {value:.3f}" for name, value in vault["neighbours"].items())
         click.echo(f"nearest neighbours: {spread}; flagged {vault['flagged']:.1%}, proposed {vault['proposed']:.1%}")
-    again = ", ".join(f"{name} {one['caught']} of {one['made']}" for name, one in vault["readds"].items())
+    tried = {name: one for name, one in vault["readds"].items() if one["made"]}
+    again = ", ".join(f"{name} {one['caught']} of {one['made']}" for name, one in tried.items())
     click.echo(f"written once more with other: {again} caught")
     for one, other in vault["same_words"]:
         click.echo(f"the same words: {one[:12]} and {other[:12]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from memoryd.cli_words import counted, spoken
 from memoryd.client import ToldError
 from memoryd.records import REVIEW_SECTIONS
 from memoryd.shell import Context, emit, json_option, scope_option
+from memoryd.visible import make_visible, visible
 
 SKIP_DAYS = 30
 VERDICTS = ("useful", "wrong", "outdated")
@@ -33,7 +35,7 @@ TITLES = {
 @json_option
 @click.pass_obj
 def feedback(context: Context, memory: str, verdict: str, note: str | None, as_json: bool) -> None:
-    """Say that MEMORY was useful, wrong or outdated; nothing is retired by that."""
+    """Say whether MEMORY held; nothing is retired by it."""
     data = context.tool("memory_feedback", {"id": memory, "verdict": verdict, "note": note})
     emit(data, as_json, lambda: _show_feedback(data))
 
@@ -55,10 +57,10 @@ def _show_feedback(data: Mapping[str, Any]) -> None:
 def review(
     context: Context, sections: tuple[str, ...], listed: bool, limit: int, scope: str | None, as_json: bool
 ) -> None:
-    """Go through memories that want a look: blamed, in conflict, cited files changed, said twice, unused, long.
+    """Go through memories that want a look.
 
-    At a terminal it asks about one after the other; with --list, --json or elsewhere it shows them. Nothing is retired
-    without a yes.
+    Blamed ones, in conflict, whose cited files changed, said twice, unused, long. At a terminal it asks about one after
+    the other; with --list, --json or elsewhere it shows them. Nothing is retired without a yes.
     """
     arguments = {"sections": list(sections) or None, "limit": limit, "scope": scope}
     data = _looked(context, arguments, as_json)
@@ -107,11 +109,13 @@ def _show_end(data: Mapping[str, Any]) -> None:
 
 def _told(item: Mapping[str, Any]) -> list[str]:
     """What is to be known of an item, line by line."""
-    lines = [str(item["why"])]
+    lines = [] if "citations" in item else [str(item["why"])]  # which names the same places
     if "other" in item:
         lines.append(f"kept: {item['other']['id'][:12]}  {item['other']['title']}")
         lines.append(item["difference"] or "the words are the same")
-    lines += [f"{one['at']}: {one['state']}. {one.get('hint', '')}".strip() for one in item.get("citations", ())]
+    for one in item.get("citations", ()):
+        lines.append(f"{one['at']} is {one['state']}" + (f": {one['hint']}" if "hint" in one else ""))
+        lines += [f"  {line}" for line in one.get("diff", ())]
     return lines
 
 
@@ -132,7 +136,8 @@ def _walk(context: Context, data: Mapping[str, Any]) -> None:
         _show_end(data)
 
 
-def _show_item(item: Mapping[str, Any], place: str) -> None:
+def _show_item(raw: Mapping[str, Any], place: str) -> None:
+    item = make_visible(deepcopy(raw))
     click.echo(f"\n{place}. {TITLES[item['section']]}: {item['title']}")
     used = f"recalled {item['recalls']} times" if item["recalls"] != 1 else "recalled once"
     click.echo(f"   {item['type']}, {item['scope']}, since {item['created'][:10]}, {used}")
@@ -234,4 +239,4 @@ def _confirmed(
 
 def _lines(diff: Sequence[str]) -> None:
     for line in diff:
-        click.echo(f"     {line}")
+        click.echo(f"     {visible(line)}")

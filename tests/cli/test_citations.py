@@ -27,6 +27,11 @@ def test_citations_are_given_checked_and_shown_in_words(shell):
     assert "changed" in shell.said("get", added["id"], "--metadata")
     read = shell.json("get", added["id"])
     assert [one["state"] for one in read["citations"]] == ["changed", "changed"]
+    listed = shell.said("review", "--list", "--section", "citations").splitlines()
+    assert [line for line in listed if "client.py#L1" in line] == [
+        "      src/client.py#L1 is changed: the line is another one now"
+    ]
+    assert "        + retries = 4" in listed
     done = shell.run("get", added["id"])
     assert done.out.endswith("The client retries three times.\n"), "only the content goes to standard output"
     assert "cites src/client.py#L1, which is changed" in done.err
