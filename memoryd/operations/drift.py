@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from memoryd.digest import address_of
 from memoryd.extract.lines import Lines, lines_of
 from memoryd.operations.guard import redacted
-from memoryd.operations.lookout import Verdict
+from memoryd.operations.lookout import Standing
 from memoryd.sources.citation import Citation
 
 Step = tuple[str, int, int, int, int]
@@ -32,27 +32,27 @@ HASHED_BYTES = 8_000_000
 """Bytes that are hashed in search of lines whose words are not kept."""
 
 
-def drifted(citation: Citation, data: bytes, kept: Callable[[], bytes | None]) -> Verdict:
+def drifted(citation: Citation, data: bytes, kept: Callable[[], bytes | None]) -> Standing:
     """How a citation stands against its file's bytes; `kept` gives the cited bytes as they were, where it has them."""
     lines = lines_of(data)
     if not citation.first:
         if _same(data, citation.address):
             return _fresh(data, citation.address)
     elif lines is None:
-        return Verdict("changed", "the file is no text any more")
+        return Standing("changed", "the file is no text any more")
     elif citation.last <= lines.count and _same(piece := lines.piece(citation.first, citation.last), citation.address):
         return _fresh(piece, citation.address)
     before = kept()
     old = lines_of(before) if before is not None else None
     if lines is None or old is None:
         moved = _found_by_hash(citation, lines) if lines is not None and citation.first else []
-        return _moved(citation, moved) if moved else Verdict("changed", _blindly(citation, lines))
+        return _moved(citation, moved) if moved else Standing("changed", _blindly(citation, lines))
     moved = _found(old.words(), lines.words()) if citation.first else []
     return _moved(citation, moved) if moved else _compared(citation, old.words(), lines.words())
 
 
-def _fresh(piece: bytes, address: str) -> Verdict:
-    return Verdict("fresh", "" if address_of(piece) == address else "only the line ends differ")
+def _fresh(piece: bytes, address: str) -> Standing:
+    return Standing("fresh", "" if address_of(piece) == address else "only the line ends differ")
 
 
 def _same(piece: bytes, address: str) -> bool:
@@ -80,13 +80,13 @@ def _found_by_hash(citation: Citation, lines: Lines) -> list[int]:
     return [first for first in starts if address_of(lines.piece(first, first + size - 1)) == citation.address]
 
 
-def _moved(citation: Citation, places: list[int]) -> Verdict:
+def _moved(citation: Citation, places: list[int]) -> Standing:
     nearest = min(places, key=lambda first: abs(first - citation.first))
     there = citation.moved(nearest, nearest + citation.last - citation.first)
     where = there.at.rpartition("#")[2]
     if len(places) > 1:
-        return Verdict("changed", f"the lines stand at {len(places)} places now, the nearest is {where}", now=there.at)
-    return Verdict("changed", f"the lines moved to {where}", now=there.at)
+        return Standing("changed", f"the lines stand at {len(places)} places now, the nearest is {where}", now=there.at)
+    return Standing("changed", f"the lines moved to {where}", now=there.at)
 
 
 def _blindly(citation: Citation, lines: Lines | None) -> str:
@@ -95,10 +95,10 @@ def _blindly(citation: Citation, lines: Lines | None) -> str:
     return "it is another text now; the former one is not kept"
 
 
-def _compared(citation: Citation, old: list[bytes], new: list[bytes]) -> Verdict:
+def _compared(citation: Citation, old: list[bytes], new: list[bytes]) -> Standing:
     count = _lines(len(old))
     if len(old) > COMPARED or (not citation.first and len(new) > 2 * COMPARED):
-        return Verdict("changed", f"some of {count} differ")
+        return Standing("changed", f"some of {count} differ")
     first = _where(old, new, citation.first - 1) if citation.first else 0
     beside = new[first : first + len(old) + AROUND] if citation.first else new
     steps: list[Step] = [*SequenceMatcher(None, old, beside, autojunk=False).get_opcodes()]
@@ -113,8 +113,8 @@ def _compared(citation: Citation, old: list[bytes], new: list[bytes]) -> Verdict
     if citation.last > len(new):
         said += f"; the file ends at L{len(new)}"
     if _holds_secret(new[max(first - AROUND, 0) : first + len(beside)]):
-        return Verdict("changed", f"{said}; they are not shown, what stands there now looks like a secret")
-    return Verdict("changed", said, _shown(away, come))
+        return Standing("changed", f"{said}; they are not shown, what stands there now looks like a secret")
+    return Standing("changed", said, _shown(away, come))
 
 
 def _trimmed(steps: list[Step]) -> list[Step]:

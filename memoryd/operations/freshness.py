@@ -19,7 +19,7 @@ from memoryd.operations import callers, evidence
 from memoryd.operations.drift import drifted
 from memoryd.operations.held import spellings
 from memoryd.operations.home import Caller, Home
-from memoryd.operations.lookout import FILE_BYTES, Found, Verdict
+from memoryd.operations.lookout import FILE_BYTES, Found, Standing
 from memoryd.records import GLOBAL_SCOPE
 from memoryd.sources.citation import Citation, is_elsewhere, parse
 from memoryd.sources.projects import Project
@@ -29,7 +29,7 @@ SECONDS = 0.25
 SHOWN_MOST = 5
 """Citations that a hit shows; a whole entry shows all."""
 ORDER = ("changed", "missing", "unknown", "fresh")
-LATE = Verdict("unknown", "the disk did not answer in time; ask again")
+LATE = Standing("unknown", "the disk did not answer in time; ask again")
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -39,7 +39,7 @@ class _Root:
 
     folder: Path | None
     own: bool = False
-    instead: Verdict = LATE
+    instead: Standing = LATE
 
 
 def mark(home: Home, caller: Caller, entries: Iterable[dict[str, Any]], *, whole: bool = False) -> None:
@@ -55,40 +55,40 @@ def mark(home: Home, caller: Caller, entries: Iterable[dict[str, Any]], *, whole
     for scope, group in waiting.items():
         root = _root(home, own, scope, until)
         texts = list(dict.fromkeys(text for one in group for text in one["citations"]))
-        verdicts = verdicts_of(home, scope, root, texts, until)
+        standings = standings_of(home, scope, root, texts, until)
         for one in group:
-            _put(one, verdicts, root.own, whole=whole)
+            _put(one, standings, root.own, whole=whole)
 
 
-def _put(entry: dict[str, Any], verdicts: dict[str, Verdict], own: bool, *, whole: bool) -> None:
+def _put(entry: dict[str, Any], standings: dict[str, Standing], own: bool, *, whole: bool) -> None:
     texts: Sequence[str] = entry["citations"]
     if not whole and len(texts) > SHOWN_MOST:
         entry["citations_more"] = len(texts) - SHOWN_MOST
-        texts = sorted(texts, key=lambda text: ORDER.index(verdicts[text].state))[:SHOWN_MOST]
-    entry["citations"] = [_told(text, verdicts[text], own, whole=whole) for text in texts]
+        texts = sorted(texts, key=lambda text: ORDER.index(standings[text].state))[:SHOWN_MOST]
+    entry["citations"] = [_told(text, standings[text], own, whole=whole) for text in texts]
 
 
-def _told(text: str, verdict: Verdict, own: bool, *, whole: bool) -> dict[str, Any]:
+def _told(text: str, standing: Standing, own: bool, *, whole: bool) -> dict[str, Any]:
     read = _read(text)
-    told: dict[str, Any] = {"at": text[:200] if isinstance(read, Verdict) else read.at, "state": verdict.state}
+    told: dict[str, Any] = {"at": text[:200] if isinstance(read, Standing) else read.at, "state": standing.state}
     if whole and isinstance(read, Citation) and read.address:
         told["address"] = read.address
-    if verdict.hint:
-        told["hint"] = verdict.hint
-    if verdict.diff and own:
-        told["diff"] = list(verdict.diff)
-    if verdict.now:
-        told["now"] = verdict.now
+    if standing.hint:
+        told["hint"] = standing.hint
+    if standing.diff and own:
+        told["diff"] = list(standing.diff)
+    if standing.now:
+        told["now"] = standing.now
     return told
 
 
-def _read(text: str) -> Citation | Verdict:
+def _read(text: str) -> Citation | Standing:
     if is_elsewhere(text):
-        return Verdict("unknown", "no file of the project; it is not looked at")
+        return Standing("unknown", "no file of the project; it is not looked at")
     try:
         return parse(text)
     except InvalidInput as error:
-        return Verdict("unknown", f"the line of the memory's file has to be mended by hand: {error.message}")
+        return Standing("unknown", f"the line of the memory's file has to be mended by hand: {error.message}")
 
 
 def _root(home: Home, own: Project | None, scope: str, until: float) -> _Root:
@@ -96,7 +96,7 @@ def _root(home: Home, own: Project | None, scope: str, until: float) -> _Root:
         return _Root(Path(own.tree), own=True)
     record = None if scope == GLOBAL_SCOPE else home.scopes.get(scope)
     if record is None or record.root is None:
-        return _Root(None, instead=Verdict("unknown", "nobody knows in which folder this project lies"))
+        return _Root(None, instead=Standing("unknown", "nobody knows in which folder this project lies"))
     root = os.fsdecode(spellings(record.root)[-1])
     try:
         home.lookout.run(root, lambda: os.stat(root), until - time.monotonic())  # noqa: PTH116 - bytes of any kind
@@ -105,22 +105,22 @@ def _root(home: Home, own: Project | None, scope: str, until: float) -> _Root:
         return _Root(None, instead=_folder_lost(error))
     found = callers.project(home, Caller(root))
     if found is None or found.scope != scope:
-        return _Root(None, instead=Verdict("unknown", "the folder that this project was last seen in is not it now"))
+        return _Root(None, instead=Standing("unknown", "the folder that this project was last seen in is not it now"))
     return _Root(Path(found.tree))
 
 
-def _folder_lost(error: OSError) -> Verdict:
+def _folder_lost(error: OSError) -> Standing:
     if isinstance(error, TimeoutError):
         return LATE
     if error.errno in _GONE:
-        return Verdict("missing", "the project's folder is gone")
-    return Verdict("unknown", f"the project's folder cannot be read: {error.strerror}")
+        return Standing("missing", "the project's folder is gone")
+    return Standing("unknown", f"the project's folder cannot be read: {error.strerror}")
 
 
-def verdicts_of(home: Home, scope: str, root: _Root, texts: list[str], until: float) -> dict[str, Verdict]:
+def standings_of(home: Home, scope: str, root: _Root, texts: list[str], until: float) -> dict[str, Standing]:
     """How these citations of a scope's memories stand."""
     if root.folder is None:
-        return {text: told if isinstance(told := _read(text), Verdict) else root.instead for text in texts}
+        return {text: told if isinstance(told := _read(text), Standing) else root.instead for text in texts}
     try:
         found = home.lookout.still(root.folder, texts, until - time.monotonic())
     except OSError:
@@ -129,52 +129,52 @@ def verdicts_of(home: Home, scope: str, root: _Root, texts: list[str], until: fl
     for text in texts:
         if text not in found:
             read = _read(text)
-            if isinstance(read, Verdict):
+            if isinstance(read, Standing):
                 found[text] = read
             else:
                 rest[text] = read
     return found | _looked(home, scope, root.folder, rest, until) if rest else found
 
 
-def _looked(home: Home, scope: str, root: Path, rest: dict[str, Citation], until: float) -> dict[str, Verdict]:
+def _looked(home: Home, scope: str, root: Path, rest: dict[str, Citation], until: float) -> dict[str, Standing]:
     """Read what has to be read, as many files at a time as one look takes."""
-    verdicts: dict[str, Verdict] = {}
-    while left := {text: one for text, one in rest.items() if text not in verdicts}:
+    standings: dict[str, Standing] = {}
+    while left := {text: one for text, one in rest.items() if text not in standings}:
         paths = list(dict.fromkeys(raw for one in left.values() for raw in spellings(one.path)))
         try:
             files = home.lookout.files(root, paths, until - time.monotonic())
         except OSError as error:
-            return verdicts | dict.fromkeys(left, _folder_lost(error))
+            return standings | dict.fromkeys(left, _folder_lost(error))
         done = {text: one for text, one in left.items() if all(raw in files for raw in spellings(one.path))}
         for text, one in done.items():
-            verdicts[text] = _judged(home, scope, root, text, one, files)
+            standings[text] = _judged(home, scope, root, text, one, files)
             if time.monotonic() > until:
                 break  # what was judged is remembered: the next answer comes further
         if not done or time.monotonic() > until:
-            return dict.fromkeys(rest, LATE) | verdicts
-    return verdicts
+            return dict.fromkeys(rest, LATE) | standings
+    return standings
 
 
-def _judged(home: Home, scope: str, root: Path, text: str, one: Citation, files: dict[bytes, Found]) -> Verdict:
+def _judged(home: Home, scope: str, root: Path, text: str, one: Citation, files: dict[bytes, Found]) -> Standing:
     raw = next((raw for raw in spellings(one.path) if files[raw].error is None), spellings(one.path)[0])
     found = files[raw]
     if found.error is not None:
         return _unread(one, found.error)
     if not one.address:
-        verdict = Verdict("unknown", "it was noted down by hand, without an address to compare with")
+        standing = Standing("unknown", "it was noted down by hand, without an address to compare with")
     else:
-        verdict = drifted(one, found.data, lambda: evidence.kept(home, scope, one.address))
-    home.lookout.remember(root, text, raw, found.looks, verdict)
-    return verdict
+        standing = drifted(one, found.data, lambda: evidence.kept(home, scope, one.address))
+    home.lookout.remember(root, text, raw, found.looks, standing)
+    return standing
 
 
-def _unread(one: Citation, error: OSError) -> Verdict:
+def _unread(one: Citation, error: OSError) -> Standing:
     if error.errno in (*_GONE, errno.ENAMETOOLONG):
-        return Verdict("missing", "the file is gone")
+        return Standing("missing", "the file is gone")
     if error.errno == errno.ENXIO:
-        return Verdict("missing", "what stands there now is no regular file")
+        return Standing("missing", "what stands there now is no regular file")
     if error.errno == errno.EFBIG:
-        return Verdict("unknown" if one.first else "changed", f"the file has more than {FILE_BYTES} bytes now")
+        return Standing("unknown" if one.first else "changed", f"the file has more than {FILE_BYTES} bytes now")
     if error.errno == errno.ELOOP:
-        return Verdict("unknown", "a link stands there now, and links are not followed")
-    return Verdict("unknown", f"it cannot be read: {error.strerror}")
+        return Standing("unknown", "a link stands there now, and links are not followed")
+    return Standing("unknown", f"it cannot be read: {error.strerror}")

@@ -30,7 +30,7 @@ BATCH_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Standing:
     """How a citation stands: `fresh`, `changed`, `missing` or `unknown`; why, what differs, where the lines are now."""
 
     state: str
@@ -43,7 +43,7 @@ class Verdict:
 class _Known:
     path: str
     looks: State
-    verdict: Verdict
+    standing: Standing
 
 
 @dataclass(slots=True)
@@ -90,8 +90,8 @@ class Lookout:
             raise failure[0] if failure else OSError(errno.EIO, "the look failed")
         return result[0]
 
-    def still(self, root: Path, texts: Iterable[str], seconds: float) -> dict[str, Verdict]:
-        """The remembered verdicts of citations whose files look as they did then. Raises TimeoutError."""
+    def still(self, root: Path, texts: Iterable[str], seconds: float) -> dict[str, Standing]:
+        """The remembered standings of citations whose files look as they did then. Raises TimeoutError."""
         place = str(root)
         with self._lock:
             known = {text: self._known[place, text] for text in texts if (place, text) in self._known}
@@ -102,19 +102,19 @@ class Lookout:
             for text in same:
                 if (place, text) in self._known:
                     self._known.move_to_end((place, text))
-        return {text: known[text].verdict for text in same}
+        return {text: known[text].standing for text in same}
 
     def files(self, root: Path, paths: Iterable[bytes], seconds: float) -> dict[bytes, Found]:
         """These files of a project, as many as one look reads. Raises OSError where the root cannot be opened."""
         wanted = list(paths)
         return self.run(str(root), lambda: _files(root, wanted), seconds)
 
-    def remember(self, root: Path, text: str, path: bytes, looks: State, verdict: Verdict) -> None:
-        """Keep a verdict until the file looks otherwise; not that of a file that changed this moment."""
+    def remember(self, root: Path, text: str, path: bytes, looks: State, standing: Standing) -> None:
+        """Keep how it stands until the file looks otherwise; not of a file that changed this moment."""
         if not looks or max(looks[-2:]) >= time.time_ns() - RACY_NS:
             return
         with self._lock:
-            self._known[str(root), text] = _Known(os.fsdecode(os.fsencode(root) + b"/" + path), looks, verdict)
+            self._known[str(root), text] = _Known(os.fsdecode(os.fsencode(root) + b"/" + path), looks, standing)
             while len(self._known) > KNOWN_MOST:
                 self._known.popitem(last=False)
 

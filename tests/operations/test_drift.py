@@ -9,7 +9,7 @@ import pytest
 from memoryd.digest import address_of
 from memoryd.extract.lines import lines_of
 from memoryd.operations.drift import SHOWN, WIDTH, drifted
-from memoryd.operations.lookout import Verdict
+from memoryd.operations.lookout import Standing
 from memoryd.sources.citation import Citation
 
 FILE = b"".join(b"line number %d says something\n" % n for n in range(1, 31))
@@ -22,14 +22,14 @@ def cite(first: int, last: int, data: bytes = FILE) -> tuple[Citation, bytes]:
     return Citation("f.py", first, last, address_of(piece)), piece
 
 
-def judged(first: int, last: int, now: bytes, *, kept: bool = True, data: bytes = FILE) -> Verdict:
+def judged(first: int, last: int, now: bytes, *, kept: bool = True, data: bytes = FILE) -> Standing:
     citation, piece = cite(first, last, data)
     return drifted(citation, now, lambda: piece if kept else None)
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_the_same_lines_at_the_same_place_are_fresh_whatever_else_changed(kept):
-    assert judged(10, 20, FILE, kept=kept) == Verdict("fresh")
+    assert judged(10, 20, FILE, kept=kept) == Standing("fresh")
     assert (
         judged(10, 20, FILE.replace(b"number 5 ", b"no. 5 ").replace(b"number 30 ", b"x"), kept=kept).state == "fresh"
     )
@@ -37,32 +37,32 @@ def test_the_same_lines_at_the_same_place_are_fresh_whatever_else_changed(kept):
 
 @pytest.mark.parametrize("now", [FILE.replace(b"\n", b"\r\n"), FILE.replace(b"\n", b"\r")])
 def test_other_line_ends_are_no_other_words(now):
-    assert judged(10, 20, now, kept=False) == Verdict("fresh", "only the line ends differ")
+    assert judged(10, 20, now, kept=False) == Standing("fresh", "only the line ends differ")
     assert drifted(Citation("f.py", 0, 0, address_of(FILE)), now, lambda: None).state == "fresh"
 
 
 def test_a_last_line_that_gets_its_line_end_is_fresh():
     data = FILE.rstrip(b"\n")
-    assert judged(29, 30, FILE, data=data, kept=False) == Verdict("fresh", "only the line ends differ")
+    assert judged(29, 30, FILE, data=data, kept=False) == Standing("fresh", "only the line ends differ")
     assert judged(29, 30, FILE + b"more\n", data=data, kept=False).state == "fresh"
-    assert judged(29, 30, data, kept=False) == Verdict("fresh", "only the line ends differ")
+    assert judged(29, 30, data, kept=False) == Standing("fresh", "only the line ends differ")
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_lines_that_stand_elsewhere_are_named(kept):
     now = b"a\nb\nc\nd\n" + FILE
-    assert judged(10, 20, now, kept=kept) == Verdict("changed", "the lines moved to L14-L24", now="f.py#L14-L24")
+    assert judged(10, 20, now, kept=kept) == Standing("changed", "the lines moved to L14-L24", now="f.py#L14-L24")
     assert judged(3, 3, now, kept=kept).now == "f.py#L7"
 
 
 def test_lines_that_stand_at_several_places_are_said_to_do_so():
     found = judged(10, 12, b"x\n" + FILE + FILE)
-    assert found == Verdict("changed", "the lines stand at 2 places now, the nearest is L11-L13", now="f.py#L11-L13")
+    assert found == Standing("changed", "the lines stand at 2 places now, the nearest is L11-L13", now="f.py#L11-L13")
 
 
 def test_other_lines_are_counted_and_shown():
     now = FILE.replace(b"number 12 says", b"number 12 means").replace(b"number 15 says", b"number 15 means")
-    assert judged(10, 20, now) == Verdict(
+    assert judged(10, 20, now) == Standing(
         "changed",
         "2 of 11 lines differ",
         (
