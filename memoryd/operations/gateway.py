@@ -71,7 +71,7 @@ def add(
     fields = _named(home, fields, callers.writable(home, caller, scope))
     scopes = (*callers.readable(home, caller, None), fields.scope)
     try_drain(home)
-    if (found := remembered(home, fields.id, scopes)) is not None:
+    if (found := remembered(home, fields.id, scopes, entry.file_path(fields))) is not None:
         return unwritten(_known(home, found, fields.body, scopes), wanted, found.fields.citations)
     places = cited(home, caller, fields.scope, wanted or ())
     fields = replace(fields, citations=places.written)

@@ -42,11 +42,11 @@ def known(home: Home, identity: str, scopes: tuple[str, ...]) -> Known | None:
     return found
 
 
-def remembered(home: Home, identity: str, scopes: tuple[str, ...]) -> Known | None:
-    """As `standing`, after a look at what a person did to the file: it may only have been moved. The caller holds no
-    lane."""
+def remembered(home: Home, identity: str, scopes: tuple[str, ...], path: bytes) -> Known | None:
+    """As `standing`, after a look at the vault where a person may have moved the file, or where something that was not
+    taken in yet lies at its `path` (an interrupted write, a pull). The caller holds no lane."""
     found = known(home, identity, scopes)
-    if found is None or _stands(home, found):
+    if _stands(home, found) if found is not None else not home.vault.exists(path):
         return found
     with suppress(StoreError, VaultError):  # then it is as it was known last
         reconcile_vault(home)

@@ -18,7 +18,7 @@ from typing import Any, cast
 from memoryd.catalog.memories import MemoryRow
 from memoryd.catalog.state import Intent
 from memoryd.digest import address_of, sha256_hex
-from memoryd.errors import DiskFull, MemorydError, TokenInvalid, VaultError, VaultFileInvalid
+from memoryd.errors import DiskFull, MemorydError, TokenInvalid, VaultBusy, VaultError, VaultFileInvalid
 from memoryd.operations.home import Fresh, Home
 from memoryd.records import MemoryFields, shown_path
 from memoryd.sources import entry
@@ -50,8 +50,8 @@ def write_memories(
     the place of a new one, VaultError kinds, DiskFull: nothing is stored.
     """
     wanted = {entry.file_path(fields): fields for fields in new}
-    for path in wanted:
-        _require_free(home, path)
+    for path, fields in wanted.items():
+        _require_free(home, path, fields.id)
     writes = [VaultWrite(path=path, data=entry.render(fields), expected=None) for path, fields in wanted.items()]
     for row, changes in rewritten:
         data = home.vault.read(row.path)
@@ -63,8 +63,8 @@ def write_memories(
     return Written(commit, _announce(home, commit, wanted))
 
 
-def _require_free(home: Home, path: bytes) -> None:
-    """A file in the place of a new memory is that memory spoilt by a hook or by hand, or somebody's work: it stays."""
+def _require_free(home: Home, path: bytes, id: str) -> None:
+    """A file in the place of a new memory is that memory, not taken in yet or spoilt, or somebody's work: it stays."""
     if not home.vault.exists(path):
         return
     shown = shown_path(path)
@@ -78,6 +78,9 @@ def _require_free(home: Home, path: bytes) -> None:
         raise VaultFileInvalid(
             message, next_step=f"Look at line {line} of {shown}: {ways}", path=shown, line=line
         ) from error
+    if other == id:
+        step = "Call again in a moment; if that goes on, `memoryd status` names what it waits for."
+        raise VaultBusy(f"{shown} holds this memory and was not taken in yet; nothing was written.", next_step=step)
     raise VaultError(f"{words} and holds another one, {other}.", next_step=f"Look at {shown}: {ways}", path=shown)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from memoryd.errors import HeldElsewhere, NotFound, TokenInvalid
+from memoryd.catalog.state import Intent
+from memoryd.digest import sha256_hex
+from memoryd.errors import HeldElsewhere, NotFound, TokenInvalid, VaultBusy
 from memoryd.operations import callers, gateway, reading
 from memoryd.operations.reconcile import reconcile_vault
-from tests.operations.conftest import commits, git, settle
+from tests.operations.conftest import commits, git, opened, settle
 
 WORDS = "Use tabs."
 
@@ -145,3 +147,38 @@ def test_the_lost_file_of_retired_words_brings_nothing_back(home, project):
     confirmed(gateway.archive, home, caller, id=first["id"], reason="premature")
     (home.vault.path / first["path"]).unlink()
     assert add(home, caller)["outcome"] == "retired"
+
+
+def written_by_another_home(home, tmp_path, nobody) -> tuple[str, str, bytes]:
+    """Id, path and bytes of a memory as another home on the same vault would have written it; put into this vault."""
+    with opened(tmp_path / "another") as other:
+        told = gateway.add(other, nobody, content=WORDS, type="decision", scope="global")
+        data = (other.vault.path / told["path"]).read_bytes()
+    file = home.vault.path / told["path"]
+    file.parent.mkdir(parents=True)
+    file.write_bytes(data)
+    return told["id"], told["path"], data
+
+
+def test_words_that_came_by_a_pull_a_moment_ago_exist(home, tmp_path, nobody):
+    id, path, _data = written_by_another_home(home, tmp_path, nobody)
+    git("add", path, cwd=home.vault.path)
+    git("commit", "-q", "-m", "pulled", cwd=home.vault.path)
+    answer = gateway.add(home, nobody, content=WORDS, type="decision", scope="global")
+    assert (answer["outcome"], answer["id"], commits(home)) == ("exists", id, 1)
+
+
+def test_words_of_an_interrupted_write_are_settled_first_or_named(home, tmp_path, nobody):
+    """An add that is sent again after a kill -9, while somebody's lock keeps the first one from being settled."""
+    id, path, data = written_by_another_home(home, tmp_path, nobody)
+    lock = home.vault.path / ".git" / "index.lock"
+    lock.touch()
+    home.state.intents.add(Intent("w", path.encode(), sha256_hex(data), None, 0, home.clock() + 60))
+    with pytest.raises(VaultBusy) as caught:
+        gateway.add(home, nobody, content=WORDS, type="decision", scope="global")
+    assert "not taken in yet" in caught.value.message and "memoryd status" in caught.value.next_step
+    assert (home.vault.path / path).read_bytes() == data
+    lock.unlink()
+    answer = gateway.add(home, nobody, content=WORDS, type="decision", scope="global")
+    assert (answer["outcome"], answer["id"], commits(home)) == ("added", id, 1)
+    assert home.state.intents.all() == []

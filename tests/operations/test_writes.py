@@ -190,7 +190,7 @@ def test_adding_words_again_whose_file_was_spoilt_names_file_line_and_remedy(hom
 def test_another_memory_in_the_place_of_a_new_one_is_named(home):
     answer = add(home)
     file = home.vault.path / answer["path"]
-    file.write_text(file.read_text().replace(answer["id"], "0" * 64))
+    file.write_text(file.read_text().replace(answer["id"], "0" * 64).replace("Port 8080.", "Quite another matter."))
     reconcile_vault(home)
     with pytest.raises(VaultError, match="holds another one"):
         add(home)

@@ -867,7 +867,7 @@ def test_a_git_killed_before_or_after_its_commit_point_leaves_nothing_behind(tmp
         with pytest.raises(GitFailed):
             vault.commit([write], "x")
         assert whole_state(vault.path) == before
-    commit = vault.commit([write], "x") if state == "prepared" else vault.commit([write], "x")
+    commit = vault.commit([write], "x")
     assert not (tmp_path / "arms").exists()
     assert vault.head() == commit and commit.files == {write.path: write.data}
     after = whole_state(vault.path)
