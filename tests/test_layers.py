@@ -174,6 +174,7 @@ ROOMS: dict[str, list[str]] = {
         "twins",
         "worn",
         "review",
+        "leaving",
         "rebuild",
         "windows",
         "erase",
@@ -218,6 +219,7 @@ ABOVE = {"search": ISLANDS, "operations": ISLANDS | {"search"}, "server": {"oper
 TOP = [
     "client",
     "starting",
+    "visible",
     "cli_words",
     "cli_status",
     "show",

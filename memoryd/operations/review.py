@@ -1,8 +1,7 @@
 """Which memories want a look, why, and what is the one call that settles each?
 
 Nothing is retired here. Every item carries a call that is ready to be made (it shows its plan first, as always) and the
-same as a command; what a person leaves as it is stays away for a while, or for good where two memories may stand beside
-each other.
+same as a command. Leaving an item as it is is `leaving`.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from typing import Any
 
 from memoryd.catalog.memories import MemoryRow
 from memoryd.catalog.put_off import Item
-from memoryd.errors import InvalidInput, NotFound
+from memoryd.errors import InvalidInput
 from memoryd.extract.worddiff import word_difference
 from memoryd.operations import callers, filed, twins, worn
-from memoryd.operations.entries import memory_of
 from memoryd.operations.feedback import command_of, proposals
 from memoryd.operations.fresh import try_drain
 from memoryd.operations.freshness import mark
@@ -32,7 +30,6 @@ LOOK_SECONDS = 10.0
 """How long one answer looks for near duplicates; the next one goes on."""
 EXCERPT = 400
 """Characters of a memory that an item shows."""
-KEEP_DAYS = 365
 COUNT_SECONDS = 60.0
 SCOPES_COUNTED = 100
 CITED = 200
@@ -54,7 +51,7 @@ def review(
     `looked` says how far the search for near duplicates came: where `done` is less than `of` and there is no `problem`,
     the same call again goes on. Raises ScopeUnknown, InvalidInput for an unknown section.
     """
-    wanted = _checked(sections)
+    wanted = checked_sections(sections)
     try_drain(home)
     found = _Review(home, caller, callers.readable(home, caller, scope))
     if "near_duplicates" in wanted:
@@ -88,50 +85,7 @@ def counts(home: Home, scopes: Scopes) -> dict[str, int]:
     return counted
 
 
-def put_off(
-    home: Home, caller: Caller, *, section: str, id: str, other: str | None = None, days: int = 30
-) -> dict[str, Any]:
-    """Leave an item out of reviews for so many days. Raises NotFound outside the scopes, InvalidInput."""
-    _checked([section])
-    scopes = callers.readable(home, caller, None)
-    first = memory_of(home, scopes, id).fields.id
-    second = memory_of(home, scopes, other).fields.id if other else ""
-    until = home.clock() + days * DAY
-    home.state.put_off.put((section, first, second), until)
-    home.reviewed.clear()
-    return {"outcome": "put-off", "section": section, "id": first, "other": second or None, "until": told(until)}
-
-
-def keep(home: Home, caller: Caller, *, section: str, id: str, other: str | None = None) -> dict[str, Any]:
-    """Say that it is right as it is: a pair is never shown again, anything else not for a year.
-
-    Raises NotFound outside the scopes, InvalidInput.
-    """
-    if section not in ("near_duplicates", "conflicting"):
-        return put_off(home, caller, section=section, id=id, other=other, days=KEEP_DAYS) | {"outcome": "kept"}
-    if not other:
-        raise InvalidInput(f"An item of {section} is a pair: name the `other` one.", parameter="other")
-    scopes = callers.readable(home, caller, None)
-    first, second = (memory_of(home, scopes, one).fields.id for one in (id, other))
-    kind = "similar" if section == "near_duplicates" else "conflict"
-    if first == second:
-        raise InvalidInput("A pair has two memories.", parameter="other")
-    filed.file(home, kind, first, second, None, "a person looked at both")
-    filed.settle(home, scopes, kind, first, second)
-    home.reviewed.clear()
-    return {"outcome": "kept", "section": section, "id": first, "other": second, "until": None}
-
-
-def words(home: Home, caller: Caller, *, id: str) -> dict[str, Any]:
-    """The words of a memory for whoever reviews it, which is no recall. Raises NotFound outside the scopes."""
-    row = memory_of(home, callers.readable(home, caller, None), id)
-    body = twins.stored_body(home, row)
-    if body is None:
-        raise NotFound(f"The words of {row.fields.id[:12]} cannot be read.", next_step="Run `memoryd check`.")
-    return {"id": row.fields.id, "title": row.fields.title, "content": body}
-
-
-def _checked(sections: Sequence[str] | None) -> tuple[str, ...]:
+def checked_sections(sections: Sequence[str] | None) -> tuple[str, ...]:
     unknown = [name for name in sections or () if name not in SECTIONS]
     if unknown:
         raise InvalidInput(f"There is no section {unknown[0][:80]!r}; there are {', '.join(SECTIONS)}.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoryd.operations import review
+from memoryd.operations import leaving, review
 from memoryd.server.commands import Bind
 from memoryd.server.toolbox import Tool
 
@@ -36,7 +36,7 @@ def review_commands(bind: Bind) -> tuple[Tool, ...]:
             "Words",
             "The words of a memory, for whoever reviews it.",
             {"id": _TEXT},
-            bind(review.words),
+            bind(leaving.words),
             required=("id",),
             read_only=True,
         ),
@@ -45,7 +45,7 @@ def review_commands(bind: Bind) -> tuple[Tool, ...]:
             "Put off",
             "Leave an item of a review out for some days.",
             {**_ITEM, "days": {"type": "integer", "minimum": 1, "maximum": 36_500}},
-            bind(review.put_off),
+            bind(leaving.put_off),
             required=("section", "id"),
         ),
         Tool(
@@ -53,7 +53,7 @@ def review_commands(bind: Bind) -> tuple[Tool, ...]:
             "Keep",
             "Say that an item of a review is right as it is.",
             _ITEM,
-            bind(review.keep),
+            bind(leaving.keep),
             required=("section", "id"),
         ),
     )

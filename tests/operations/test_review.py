@@ -7,7 +7,7 @@ import json
 import pytest
 
 from memoryd.errors import InvalidInput, NotFound
-from memoryd.operations import filed, gateway, health, lifecycle, reading, review
+from memoryd.operations import filed, gateway, health, leaving, lifecycle, reading, review
 from memoryd.operations.feedback import feedback
 from memoryd.operations.home import Caller
 from tests.operations.conftest import commits, configure, git, opened, settle
@@ -159,7 +159,7 @@ def test_blame_is_shown_for_the_revision_that_was_blamed(home, times):
 def test_new_blame_brings_an_item_back_that_was_put_off(home):
     id = add(home, "The proxy listens on port 8080.")
     feedback(home, HERE, id=id, verdict="wrong")
-    review.put_off(home, HERE, section="feedback", id=id)
+    leaving.put_off(home, HERE, section="feedback", id=id)
     assert section(home, "feedback") == []
     feedback(home, Caller(name="pid 2"), id=id, verdict="wrong")
     assert ids(section(home, "feedback")) == [id]
@@ -174,7 +174,7 @@ def test_a_filed_conflict_is_shown_until_one_is_retired_or_both_may_stand(home, 
     assert (item["id"], item["other"]["id"], item["likeness"]) == (old, new, 0.9)
     assert item["difference"].endswith("[-8080.-] {+9090.+}")
     assert item["command"] == f"memoryd supersede {old[:12]} --by {new[:12]}"
-    review.keep(home, HERE, section="conflicting", id=old, other=new)
+    leaving.keep(home, HERE, section="conflicting", id=old, other=new)
     assert section(home, "conflicting") == []
     times.day = 2
     third = add(home, "The proxy listens on port 7070.")
@@ -229,7 +229,7 @@ def test_pairs_that_may_stand_beside_each_other_are_not_shown_again(root, times)
     with opened(root, clock=times) as home:
         first, second = together(home, BACKUP, TWICE)
         (item,) = section(home, "near_duplicates")
-        review.keep(home, HERE, section="near_duplicates", id=item["id"], other=item["other"]["id"])
+        leaving.keep(home, HERE, section="near_duplicates", id=item["id"], other=item["other"]["id"])
         assert section(home, "near_duplicates") == []
     times.day = 1000
     with opened(root, clock=times) as home:
@@ -319,36 +319,12 @@ def test_changed_and_missing_citations_are_named(home, project):
     assert "a.py#L2 is changed" in item["why"]
 
 
-# -- putting off, scopes, counts
+# -- scopes, counts
 
 
-def test_what_was_put_off_comes_back_after_that_many_days(root, times):
-    with opened(root, clock=times) as home:
-        home.state.counting_since(times())
-        id = add(home, "The proxy listens on port 8080.")
-        times.day = 100
-        assert review.put_off(home, HERE, section="never_recalled", id=id[:10], days=7)["id"] == id
-    with opened(root, clock=times) as home:
-        assert section(home, "never_recalled") == []
-        times.day = 107
-        assert ids(section(home, "never_recalled")) == [id]
-        review.keep(home, HERE, section="never_recalled", id=id)
-        times.day = 107 + review.KEEP_DAYS - 1
-        assert section(home, "never_recalled") == []
-        times.day += 1
-        assert ids(section(home, "never_recalled")) == [id]
-
-
-def test_refusals_are_typed(home):
-    id = add(home, "The proxy listens on port 8080.")
+def test_an_unknown_section_is_refused(home):
     with pytest.raises(InvalidInput, match="no section 'odd'"):
         review.review(home, HERE, sections=["odd"])
-    with pytest.raises(InvalidInput, match="is a pair"):
-        review.keep(home, HERE, section="conflicting", id=id)
-    with pytest.raises(InvalidInput, match="two memories"):
-        review.keep(home, HERE, section="near_duplicates", id=id, other=id)
-    with pytest.raises(NotFound):
-        review.put_off(home, HERE, section="stale", id="0" * 64)
 
 
 def test_a_review_shows_and_settles_nothing_of_other_scopes(home, times, project, nobody):
@@ -364,7 +340,7 @@ def test_a_review_shows_and_settles_nothing_of_other_scopes(home, times, project
         assert told["total"] == 0 and told["memories"] == 0
         assert hidden not in json.dumps(told)
         assert set(health.status(home, caller)["review"].values()) == {0}
-        for call in (review.keep, review.put_off):
+        for call in (leaving.keep, leaving.put_off):
             with pytest.raises(NotFound):
                 call(home, caller, section="conflicting", id=hidden, other=other)
     assert review.review(home, mine)["total"] == 4

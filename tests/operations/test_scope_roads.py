@@ -13,7 +13,7 @@ import pytest
 
 from memoryd.digest import document_id
 from memoryd.errors import MemorydError, NotFound, TokenInvalid
-from memoryd.operations import artifacts, filed, gateway, reading, review, snapshots
+from memoryd.operations import artifacts, filed, gateway, leaving, reading, review, snapshots
 from memoryd.operations.brief import recall
 from memoryd.operations.callers import described
 from memoryd.operations.feedback import feedback
@@ -120,9 +120,9 @@ def direct(two: Two):
             "supersede by": lambda v: gateway.supersede(home, who, id=two.own["id"], by=v),
             "supersede of by": lambda v: gateway.supersede(home, who, id=v, by=two.own["id"]),
             "archive": lambda v: gateway.archive(home, who, id=v, reason="it ended"),
-            "review words": lambda v: review.words(home, who, id=v),
-            "review put off": lambda v: review.put_off(home, who, section="stale", id=v, days=3),
-            "review keep": lambda v: review.keep(home, who, section="conflicting", id=two.own["id"], other=v),
+            "review words": lambda v: leaving.words(home, who, id=v),
+            "review put off": lambda v: leaving.put_off(home, who, section="stale", id=v, days=3),
+            "review keep": lambda v: leaving.keep(home, who, section="conflicting", id=two.own["id"], other=v),
         }
         for name, call in calls.items():
             yield name, call, there, absent
