@@ -81,7 +81,7 @@ def known_answer(home: Home, found: Known, content: str, scopes: tuple[str, ...]
         return _exists(home, found, edited, text)
     try_drain(home, wait=True)  # the successor may have been committed a moment ago
     last = successor(home, found.fields.id, scopes)
-    if last is not None and last.fields.status == "in_force" and same_words(content, body_of(home, last)):
+    if last is not None and last.fields.status == "in_force" and same_identity(content, body_of(home, last)):
         return _exists(home, last, False, "These words are in force again, as a later revision; nothing was written.")
     return _retired(found, last, content)
 
@@ -134,7 +134,7 @@ def successor(home: Home, identity: str, scopes: tuple[str, ...]) -> MemoryRow |
     return last
 
 
-def same_words(one: str, other: str) -> bool:
+def same_identity(one: str, other: str) -> bool:
     """Whether two texts differ in nothing that an identity is made of."""
     return normalise_for_identity(one) == normalise_for_identity(other)
 

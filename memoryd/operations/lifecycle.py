@@ -29,7 +29,7 @@ from memoryd.operations.fresh import drain_fresh, take_files, try_drain
 from memoryd.operations.guard import refuse_secrets, shown
 from memoryd.operations.home import Caller, Home, timestamp
 from memoryd.operations.inputs import REASON_LIMIT, checked_content, checked_line
-from memoryd.operations.known import body_of, identified, same_words, successor
+from memoryd.operations.known import body_of, identified, same_identity, successor
 from memoryd.operations.previews import diff
 from memoryd.operations.revising import ARCHIVE, LINK, SUPERSEDE, Plan, arguments, link, replaced
 from memoryd.operations.writes import Written, nothing_spoiled, write_memories
@@ -238,7 +238,7 @@ def _require_possible(home: Home, caller: Caller, plan: Plan) -> None:
         raise InvalidInput(f"The memory {was.id[:12]} is already archived.", next_step="Nothing to do.")
     # the words of an archived memory may come into force again, as a revision of their own
     says_as_much = plan.new is not None and was.status == "in_force" and plan.new.citations == was.citations
-    if says_as_much and same_words(plan.said, body_of(home, plan.old)):
+    if says_as_much and same_identity(plan.said, body_of(home, plan.old)):
         raise InvalidInput("The new content says the same as the memory it would replace.", parameter="content")
     if plan.by is not None:
         _require_linkable(was, plan.by.fields)
