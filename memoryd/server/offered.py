@@ -49,8 +49,8 @@ Examples: {"task": "add retries to the upload client"} or {"task": "release 2.4:
 ADD = """\
 Remember something for later sessions: a decision with its reason, a lesson with its cause, a fact, a preference, a \
 note. One idea per call, understandable without this conversation; no secrets. The same words added again give the \
-same id, so a repeated call is safe. The answer lists similar memories: if one is outdated by this, use \
-memory_supersede on that id instead of a second memory.
+same id, so a repeated call is safe. `conflicts` in the answer lists what this may revise, each with a call that \
+is ready: make it for what no longer holds. `similar` as outcome means that nothing was written.
 Examples: {"type": "decision", "content": "We pin tokenizers to 0.22 because 0.23 changed the ids."} or \
 {"type": "lesson", "title": "Flaky upload test", "content": "It shared a port; give each test its own."}.
 
@@ -60,7 +60,7 @@ says whether they still stand there. Outside a project pass `scope` (`global` or
 SUPERSEDE = """\
 Replace a memory that is no longer true by its next revision (`content`), or by a newer memory that is there already \
 (`by`); the old one stays in the history. The first call changes nothing and returns the plan with a `confirm` token; \
-call again with the same arguments and that token to do it. memory_add and memory_get answer with ready proposals. \
+call again with the same arguments and that token to do it. memory_add and memory_feedback answer with ready proposals. \
 Without `citations` the next revision cites what this one does; the same words with other `citations` correct them.
 Examples: {"id": "3f9a2c81", "content": "We pin tokenizers to 0.23 since March."} and then the same with \
 "confirm": "<token>"."""
