@@ -153,9 +153,14 @@ class State:
         self.put_off = PutOff(self._db)
         self.visits = Visits(self._db)
 
-    def counting_since(self, now: float) -> float:
-        """Since when recalls are counted here: `now` for the first one who asks. Raises as a write does."""
+    def counting_since(self, now: float, *, begin: bool = True) -> float:
+        """Since when recalls are counted here: `now` for the first one who asks, which `begin` notes down.
+
+        Raises as a write does where there is something to note.
+        """
         found = self._db.row("SELECT at FROM marks WHERE name = 'counting'")
+        if found is None and not begin:
+            return now
         if found is None:
             with self._db.write() as tx:
                 tx.execute("INSERT OR IGNORE INTO marks VALUES ('counting', ?)", (now,))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from memoryd.catalog.db import Database
+from memoryd.errors import HomeError, StoreError
 
 
 class Visits:
@@ -15,7 +18,7 @@ class Visits:
         """When the session before this one was last seen (seconds since 1970); None for the first session.
 
         A brief that comes within `gap` seconds of the one before belongs to the same session; without `note` this one
-        belongs to none, for instance that of another project. Does not wait for the disk.
+        belongs to none, for instance that of another project. Does not wait for the disk, and goes without it.
         """
         last, before = self._mark(f"brief {scope}"), self._mark(f"before {scope}")
         begins = last is None or now - last > gap
@@ -23,7 +26,7 @@ class Visits:
             before = last
         if not note:
             return before
-        with self._db.write(durable=False) as tx:
+        with suppress(HomeError, StoreError), self._db.write(durable=False) as tx:
             for name, at in ((f"brief {scope}", now), (f"before {scope}", before)):
                 if at is not None:
                     tx.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (name, at))

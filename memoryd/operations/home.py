@@ -153,7 +153,7 @@ class Home:
                 recalls = {}
             if fetches:
                 self.state.fetches.add(fetches)
-        except StoreError:
+        except (HomeError, StoreError):
             self.noticed.give_back(recalls, fetches)
 
     def close(self) -> None:

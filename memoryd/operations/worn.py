@@ -88,7 +88,7 @@ def stale(home: Home, every: Iterable[Use]) -> list[Use]:
 def never_recalled(home: Home, every: Iterable[Use]) -> list[Use]:
     """Those that nobody was shown in the `review.unrecalled_days` or more since they were made, or counting began."""
     now, limit = home.clock(), home.config.review.unrecalled_days * DAY
-    since = home.state.counting_since(now)
+    since = home.state.counting_since(now, begin=False)
     found = [one for one in every if not one.last and now - max(one.made, since) >= limit]
     return sorted(found, key=lambda one: (one.made, one.row.fields.id))
 

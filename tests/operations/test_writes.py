@@ -10,6 +10,7 @@ import pytest
 from memoryd.errors import DiskFull, VaultError, VaultFileInvalid
 from memoryd.files import Files
 from memoryd.operations import gateway, reading
+from memoryd.operations.brief import recall
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
 from memoryd.operations.ingest import Seen, store_documents
@@ -56,6 +57,7 @@ def test_a_state_that_cannot_be_written_after_the_commit_spoils_no_add(root, tra
         first = add(home)
         assert (first["outcome"], commits(home)) == ("added", 1)
         assert any("what was committed is stored" in notice for notice in status(home, HERE)["notices"])
+        assert recall(home, HERE, task="ports")["index"]["generation"] == 1, "a brief goes without its mark"
         assert len(home.state.intents.all()) == 1, "left to be settled"
         assert add(home)["id"] == first["id"]
         read_only(home, False)
