@@ -60,8 +60,9 @@ says whether they still stand there. Outside a project pass `scope` (`global` or
 SUPERSEDE = """\
 Replace a memory that is no longer true by its next revision (`content`), or by a newer memory that is there already \
 (`by`); the old one stays in the history. The first call changes nothing and returns the plan with a `confirm` token; \
-call again with the same arguments and that token to do it. memory_add and memory_feedback answer with ready proposals. \
-Without `citations` the next revision cites what this one does; the same words with other `citations` correct them.
+call again with the same arguments and that token to do it. memory_add and memory_feedback answer with ready \
+proposals. Without `citations` the next revision cites what this one does; the same words with other `citations` \
+correct them.
 Examples: {"id": "3f9a2c81", "content": "We pin tokenizers to 0.23 since March."} and then the same with \
 "confirm": "<token>"."""
 
