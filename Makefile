@@ -42,7 +42,7 @@ test: $(TEST_STAMP)  ## the tests that need no torch and no compiler
 
 test-crash: $(TEST_STAMP)  ## the crash tests to their end: every step, every state, every nth error; prints counts
 	CRASH_TESTS=long CRASH_STEP=1 MODEL_EXAMPLES=60 $(BIN)/python -m pytest -n $(WORKERS) tests/crash \
-		tests/operations/test_collect.py tests/operations/test_collect_model.py tests/operations/test_forget.py $(ARGS)
+		tests/operations/test_collect.py tests/operations/test_collect_model.py tests/operations/test_forget.py tests/journeys/test_storm.py $(ARGS)
 
 test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C compiler and OpenSSL's headers
 	$(BIN)/python -m pytest -n $(WORKERS) -m extras tests
