@@ -31,7 +31,8 @@ from memoryd.operations.inputs import (
     derived_title,
 )
 from memoryd.operations.known import Known, identified, known_answer, remembered, standing
-from memoryd.operations.lifecycle import archive, proposal, supersede
+from memoryd.operations.lifecycle import archive, supersede
+from memoryd.operations.previews import proposal
 from memoryd.operations.revising import link, revision
 from memoryd.operations.writes import Written, write_memories
 from memoryd.records import MEMORY_TYPES, VAULT_SOURCE, MemoryFields

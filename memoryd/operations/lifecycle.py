@@ -23,14 +23,14 @@ from memoryd.errors import (
     SupersedeReversed,
 )
 from memoryd.operations import callers, plans
-from memoryd.operations.citations import asked, cited, place_of
+from memoryd.operations.citations import asked, cited
 from memoryd.operations.evidence import announce
 from memoryd.operations.fresh import drain_fresh, take_files, try_drain
-from memoryd.operations.guard import refuse_secrets, shown
+from memoryd.operations.guard import refuse_secrets
 from memoryd.operations.home import Caller, Home, timestamp
 from memoryd.operations.inputs import REASON_LIMIT, checked_content, checked_line
 from memoryd.operations.known import body_of, identified, same_identity, successor
-from memoryd.operations.previews import diff
+from memoryd.operations.previews import previewed
 from memoryd.operations.revising import ARCHIVE, LINK, SUPERSEDE, Plan, arguments, link, replaced
 from memoryd.operations.writes import Written, nothing_spoiled, write_memories
 from memoryd.records import VAULT_SOURCE, MemoryFields, shown_path
@@ -258,43 +258,6 @@ def _require_linkable(was: MemoryFields, by: MemoryFields) -> None:
             older=by.id,
             newer=was.id,
         )
-
-
-def previewed(home: Home, plan: Plan) -> dict[str, Any]:
-    """What a plan would do, with the token that does it."""
-    fields = plan.old.fields
-    return {
-        "outcome": "preview",
-        "action": "archive" if plan.kind == ARCHIVE else "supersede",
-        "id": fields.id,
-        "title": fields.title,
-        "path": shown_path(plan.old.path),
-        "becomes": plan.outcome,
-        **({} if plan.by is None else {"by": plan.by.fields.id}),
-        "diff": _changes(home, plan),
-        "confirm": plans.seal(home, plan.bound, plan.arguments),
-        "next": "Nothing was changed. Call again with the same arguments and this `confirm` token to do exactly this.",
-    }
-
-
-def _changes(home: Home, plan: Plan) -> list[str]:
-    if plan.kind == ARCHIVE:
-        return [f"status: in_force -> archived ({plan.said})"]
-    words = plan.said if plan.by is None else body_of(home, plan.by)
-    before, after = plan.old.fields.citations, (plan.next or plan.old.fields).citations
-    cites = [f"-cites {shown(one)}" for one in before if one not in after and plan.new is not None]
-    cites += [f"+cites {shown(one)}" for one in after if one not in before and plan.new is not None]
-    return diff(shown(body_of(home, plan.old)), shown(words)) + cites
-
-
-def proposal(home: Home, plan: Plan) -> dict[str, Any]:
-    """A call that is ready to be made: the tool, its arguments with the token, and what it would change."""
-    arguments: dict[str, Any] = {"id": plan.old.fields.id}
-    arguments |= {"content": plan.said} if plan.kind == SUPERSEDE else {"by": plan.said}
-    if plan.cited is not None:
-        arguments["citations"] = [place_of(one) for one in plan.cited.written]
-    seen = previewed(home, plan)
-    return {"tool": "memory_supersede", "arguments": {**arguments, "confirm": seen["confirm"]}, "diff": seen["diff"]}
 
 
 def _lifecycle_answer(plan: Plan, commit: str | None, notice: str | None) -> dict[str, Any]:
