@@ -204,7 +204,7 @@ class ScopeUnknown(ScopeError):
     code = "scope-unknown"
     default_next_step = (
         "Pass `scope` as `global` or as a project id that memory_status lists. What `scopes.private` in config.json "
-        "names is open to the sessions of that project alone."
+        "names is open inside that project alone."
     )
 
 
