@@ -18,6 +18,7 @@ from memoryd.cli_words import spoken_error
 from memoryd.client import DaemonClient, NoDaemon, ToldError
 from memoryd.errors import HomeBusy, JobUnfinished, MemorydError, PersonNeeded, ShuttingDown
 from memoryd.runtime import RuntimePaths, home_directory
+from memoryd.visible import make_visible, visible
 
 JSON = "memoryd.json"
 ATTEMPTS = 3
@@ -119,16 +120,18 @@ def fail(error: Mapping[str, Any], *, as_json: bool) -> NoReturn:
     else:
         from memoryd import show
 
-        show.failure(error)
+        show.failure({name: visible(str(error[name])) for name in ("message", "next_step", "code") if error.get(name)})
     raise SystemExit(1)
 
 
 def emit(data: Mapping[str, Any], as_json: bool, human: Callable[[], None]) -> None:
-    """Print the answer as one JSON object, or for people."""
+    """Print the answer as one JSON object, or for people; what `human` shows of it steers no terminal."""
     if as_json:
         click.echo(_dumps(data))
-    else:
-        human()
+        return
+    if sys.stdout.isatty():  # elsewhere every byte is as it is: `memoryd get ID > file`
+        make_visible(data)
+    human()
 
 
 def _dumps(data: Mapping[str, Any]) -> str:
