@@ -37,6 +37,7 @@ from memoryd.operations.revising import link, revision
 from memoryd.operations.writes import Written, write_memories
 from memoryd.records import MEMORY_TYPES, VAULT_SOURCE, MemoryFields
 from memoryd.sources import entry
+from memoryd.sources.citation import Citation
 
 __all__ = ["add", "archive", "supersede"]
 
@@ -70,6 +71,22 @@ def add(
     refuse_secrets(allowed=allow_secret, **said, citations=citations)
     wanted = asked(citations)
     fields = _named(home, fields, callers.writable(home, caller, scope))
+    answer = _add(home, caller, fields, wanted, reason)
+    return answer if fields.scope in callers.readable(home, caller, None) else _scoped(answer, fields.scope)
+
+
+def _scoped(answer: dict[str, Any], scope: str) -> dict[str, Any]:
+    """The answer, its proposals naming the scope: without that they would not find what they are about."""
+    for holder in (answer, *answer.get("conflicts", ())):
+        if holder.get("proposal"):
+            holder["proposal"]["arguments"]["scope"] = scope
+    return answer
+
+
+def _add(
+    home: Home, caller: Caller, fields: MemoryFields, wanted: Sequence[Citation] | None, reason: str | None
+) -> dict[str, Any]:
+    """Everything from the first look on; `fields` are checked and named."""
     scopes = (*callers.readable(home, caller, None), fields.scope)
     try_drain(home)
     if (found := remembered(home, fields.id, scopes, entry.file_path(fields))) is not None:

@@ -37,6 +37,8 @@ from memoryd.records import VAULT_SOURCE, MemoryFields, shown_path
 from memoryd.sources import entry
 from memoryd.sources.git import literal
 
+Scopes = tuple[str, ...]
+
 
 def supersede(
     home: Home,
@@ -47,6 +49,7 @@ def supersede(
     by: str | None = None,
     citations: Sequence[str] | None = None,
     confirm: str | None = None,
+    scope: str | None = None,
     allow_secret: bool = False,
 ) -> dict[str, Any]:
     """Replace a memory by its next revision, or (`by`) by a memory that is there: a preview with a token first, then
@@ -57,29 +60,37 @@ def supersede(
     """
     if (content is None) == (by is None):
         raise InvalidInput("Give either `content` (the new words) or `by` (the id of a memory that replaces this one).")
+    scopes = callers.readable(home, caller, scope)
     if by is not None and citations is not None:
         raise InvalidInput("`citations` go with `content`; what the memory `by` cites is its own.")
     if by is not None:
-        return _link(home, caller, id, by, confirm)
+        return _link(home, scopes, id, by, confirm)
     content = checked_content(content or "", home.config.limits.memory_bytes)
     refuse_secrets(allowed=allow_secret, content=content, citations=citations)
     wanted = asked(citations)
     cites = None if wanted is None else [one.at for one in wanted]
-    if confirm is not None and (first := _first_answer(home, caller, confirm, (SUPERSEDE, id, content), cites)):
+    if confirm is not None and (first := _first_answer(home, scopes, confirm, (SUPERSEDE, id, content), cites)):
         return first
-    old = _in_hand(home, caller, id)
+    old = _in_hand(home, scopes, id)
     places = None if wanted is None else cited(home, caller, old.fields.scope, wanted)
-    return _done_or_shown(home, caller, replaced(home, old, content, places), confirm)
+    return _done_or_shown(home, scopes, replaced(home, old, content, places), confirm)
 
 
-def _link(home: Home, caller: Caller, id: str, by: str, confirm: str | None) -> dict[str, Any]:
-    if confirm is not None and (first := _first_answer(home, caller, confirm, (LINK, id, by))) is not None:
+def _link(home: Home, scopes: Scopes, id: str, by: str, confirm: str | None) -> dict[str, Any]:
+    if confirm is not None and (first := _first_answer(home, scopes, confirm, (LINK, id, by))) is not None:
         return first
-    return _done_or_shown(home, caller, link(home, _in_hand(home, caller, id), _in_hand(home, caller, by)), confirm)
+    return _done_or_shown(home, scopes, link(home, _in_hand(home, scopes, id), _in_hand(home, scopes, by)), confirm)
 
 
 def archive(
-    home: Home, caller: Caller, *, id: str, reason: str, confirm: str | None = None, allow_secret: bool = False
+    home: Home,
+    caller: Caller,
+    *,
+    id: str,
+    reason: str,
+    confirm: str | None = None,
+    scope: str | None = None,
+    allow_secret: bool = False,
 ) -> dict[str, Any]:
     """Retire a memory without a successor: a preview with a token first, then exactly that with the token.
 
@@ -90,14 +101,15 @@ def archive(
     if said is None:
         raise BlankContent("`reason` must say why the memory is retired.", parameter="reason")
     refuse_secrets(allowed=allow_secret, reason=said)
-    if confirm is not None and (first := _first_answer(home, caller, confirm, (ARCHIVE, id, said))) is not None:
+    scopes = callers.readable(home, caller, scope)
+    if confirm is not None and (first := _first_answer(home, scopes, confirm, (ARCHIVE, id, said))) is not None:
         return first
-    old = _in_hand(home, caller, id)
+    old = _in_hand(home, scopes, id)
     retired = {"status": "archived", "archive_reason": said, "updated": timestamp(home)}
-    return _done_or_shown(home, caller, Plan(ARCHIVE, said, old, retired), confirm)
+    return _done_or_shown(home, scopes, Plan(ARCHIVE, said, old, retired), confirm)
 
 
-def visible(home: Home, caller: Caller, identity: str) -> MemoryRow:
+def visible(home: Home, scopes: Scopes, identity: str) -> MemoryRow:
     """The memory with this id (or unique prefix) in the caller's scopes.
 
     Raises NotFound, AmbiguousAddress, ReadOnlyEntry for something else than a memory.
@@ -106,7 +118,6 @@ def visible(home: Home, caller: Caller, identity: str) -> MemoryRow:
         digits, whole = parse_address(identity)
     except BadAddress as error:
         raise _missing(identity) from error
-    scopes = callers.readable(home, caller, None)
     exact = home.memories.get(digits, scopes) if whole else None
     mine = [exact] if exact is not None else [] if whole else home.memories.find(digits, scopes)
     if not mine:
@@ -129,16 +140,16 @@ def _missing(identity: str) -> NotFound:
     return NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.")
 
 
-def _in_hand(home: Home, caller: Caller, identity: str) -> MemoryRow:
+def _in_hand(home: Home, scopes: Scopes, identity: str) -> MemoryRow:
     """As `visible`, as its file stands right now, so that a plan never rests on what was edited since."""
     drain_fresh(home)
-    row = visible(home, caller, identity)
+    row = visible(home, scopes, identity)
     changed = any(take_files(home, [row.path]).values())
-    return visible(home, caller, identity) if changed else row
+    return visible(home, scopes, identity) if changed else row
 
 
 def _first_answer(
-    home: Home, caller: Caller, token: str, said_of: tuple[str, str, str], cites: Sequence[str] | None = None
+    home: Home, scopes: Scopes, token: str, said_of: tuple[str, str, str], cites: Sequence[str] | None = None
 ) -> dict[str, Any] | None:
     """What the token was redeemed for before, if this caller may see it and asks for exactly the same again.
 
@@ -148,7 +159,7 @@ def _first_answer(
     first = plans.first_answer(home, token)
     if first is None:
         return None
-    if first["scope"] not in callers.readable(home, caller, None):
+    if first["scope"] not in scopes:
         raise _missing(identity)
     try:
         digits, _whole = parse_address(identity)
@@ -168,20 +179,20 @@ def _full_id(id: str, given: str) -> str:
     return id if id.startswith(digits) else digits
 
 
-def _done_or_shown(home: Home, caller: Caller, plan: Plan, token: str | None) -> dict[str, Any]:
+def _done_or_shown(home: Home, scopes: Scopes, plan: Plan, token: str | None) -> dict[str, Any]:
     if token is not None:
-        return _redeemed(home, caller, plan, token)
-    _require_possible(home, caller, plan)
+        return _redeemed(home, scopes, plan, token)
+    _require_possible(home, scopes, plan)
     return previewed(home, plan)
 
 
-def _redeemed(home: Home, caller: Caller, plan: Plan, token: str) -> dict[str, Any]:
+def _redeemed(home: Home, scopes: Scopes, plan: Plan, token: str) -> dict[str, Any]:
     """Do what the token's preview showed, once; where it was done already, the answer of then."""
     plans.check_arguments(home, token, plan.arguments)
     with home.vault_lane:
         answer = plans.first_answer(home, token) or _landed(home, plan)
         if answer is None:
-            _require_possible(home, caller, plan)
+            _require_possible(home, scopes, plan)
             plans.redeem(home, token, plan.bound)
             written = _written(home, plan)
             if plan.cited is not None:
@@ -229,11 +240,11 @@ def _commit_of(home: Home, plan: Plan) -> str | None:
     return home.vault.git.log_commit(plan.old.path)
 
 
-def _require_possible(home: Home, caller: Caller, plan: Plan) -> None:
+def _require_possible(home: Home, scopes: Scopes, plan: Plan) -> None:
     """Raises InvalidInput, SupersedeReversed where the memory cannot be changed so."""
     was = plan.old.fields
     if was.status == "superseded":
-        raise _already_superseded(home, caller, plan)
+        raise _already_superseded(home, scopes, plan)
     if plan.kind == ARCHIVE and was.status == "archived":
         raise InvalidInput(f"The memory {was.id[:12]} is already archived.", next_step="Nothing to do.")
     # the words of an archived memory may come into force again, as a revision of their own
@@ -276,9 +287,9 @@ def _lifecycle_answer(plan: Plan, commit: str | None, notice: str | None) -> dic
     return answer if notice is None else {**answer, "notice": notice}
 
 
-def _already_superseded(home: Home, caller: Caller, plan: Plan) -> InvalidInput:
+def _already_superseded(home: Home, scopes: Scopes, plan: Plan) -> InvalidInput:
     old = plan.old.fields
-    last = successor(home, old.id, callers.readable(home, caller, None))
+    last = successor(home, old.id, scopes)
     name = last.fields.id if last is not None else str(old.superseded_by)
     details: dict[str, Any] = {"successor": name}
     if last is not None and plan.new is not None and last.fields.status == "in_force":

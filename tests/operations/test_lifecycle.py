@@ -107,3 +107,16 @@ def test_a_document_that_is_no_memory_is_read_only(home):
         gateway.archive(home, ME, id=kept["id"], reason="old")
     with pytest.raises(ReadOnlyEntry):
         gateway.supersede(home, ME, id=kept["id"], content="other")
+
+
+def test_a_proposal_for_another_project_can_be_made_as_it_stands(home, project):
+    mine, other = project("mine"), project("other")
+    scope = gateway.add(home, other, content="The retry limit is 5.", type="fact")["scope"]
+    told = gateway.add(home, mine, content="The retry limit is 7.", type="fact", scope=scope)
+    (conflict,) = told["conflicts"]
+    asked = conflict["proposal"]["arguments"]
+    assert asked["scope"] == scope
+    assert gateway.supersede(home, mine, **asked)["outcome"] == "superseded"
+    with pytest.raises(NotFound):
+        gateway.archive(home, mine, id=told["id"], reason="without the scope it is out of sight")
+    assert gateway.archive(home, mine, id=told["id"], reason="with it", scope=scope)["outcome"] == "preview"
