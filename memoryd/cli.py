@@ -234,7 +234,7 @@ def _show_content(data: Mapping[str, Any]) -> None:
         click.echo(f"Problem: {show.problem(data)}", err=True)
     for line in show.citation_lines(data):
         click.echo(line, err=True)
-    click.echo(data["content"], nl=not data["content"].endswith("\n"))
+    click.echo(data["content"], nl=not data["content"].endswith("\n"), color=True)  # else click drops escapes
     if data["bytes"][1] < data["size"]:
         click.echo(
             f"Bytes {data['bytes'][0]} to {data['bytes'][1]} of {data['size']}. {spoken(data['next'])}", err=True
