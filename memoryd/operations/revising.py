@@ -37,6 +37,9 @@ class Plan:
     new: MemoryFields | None = None
     by: MemoryRow | None = None
     linked: Mapping[str, Change] | None = None
+    words: str = ""
+    """SHA-256 of what `by` says. Its frontmatter binds nobody: of several memories that it replaces, each change but
+    the first would find it changed by the one before."""
     cited: Cited | None = None
     """What the caller wants to be cited from now on; None: as before."""
 
@@ -52,7 +55,7 @@ class Plan:
         state = {"state": self.old.address, "new": "" if self.new is None else self.new.id}
         if self.cited is not None:
             state["citations"] = " ".join(self.cited.written)
-        return {**self.arguments, **state, **({} if self.by is None else {"by": self.by.address})}
+        return {**self.arguments, **state, **({} if self.by is None else {"by": self.words})}
 
     @property
     def next(self) -> MemoryFields | None:
@@ -115,7 +118,8 @@ def link(home: Home, old: MemoryRow, new: MemoryRow) -> Plan:
     if new.fields.supersedes is None:
         joined = {"fact": old.fields.fact, "seq": str(old.fields.seq + 1), "supersedes": old.fields.id}
         linked = {**joined, "updated": now}
-    return Plan(LINK, new.fields.id, old, retired, by=new, linked=linked)
+    words = sha256_hex(body_of(home, new).encode())
+    return Plan(LINK, new.fields.id, old, retired, by=new, linked=linked, words=words)
 
 
 def _next_revision(home: Home, old: MemoryRow, content: str) -> MemoryFields:
