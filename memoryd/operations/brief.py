@@ -7,6 +7,7 @@ in force. Sections share one budget of tokens: what one leaves over the others m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,11 @@ SESSION_GAP = 1800.0
 """Seconds without a brief after which the next one begins another session of the project."""
 
 
+_HEADING = re.compile(r"\A(#{1,6}\s+)+")
+_ID = re.compile(r"\[([0-9a-f]{8,64})\]")
+"""What would read as a section of the brief, or as the id of a line, in the words of a memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """What a line says of something, and how it is named in brackets."""
@@ -48,7 +54,8 @@ class _Line:
     fact: str = ""
 
     def __str__(self) -> str:
-        return f"- {self.text} [{self.name}]"
+        text, name = (_ID.sub(r"(\1)", _one_line(one)) for one in (self.text, self.name))
+        return f"- {text} [{name}]"
 
 
 @dataclass(slots=True)
@@ -148,7 +155,8 @@ class _Brief:
                 yield self._line(row)
             elif one["kind"] != "memory":
                 first, last = one["lines"]
-                yield _Line(_cut(" ".join(str(one["content"]).split())), f"{one['source']}#L{first}-L{last}")
+                words = _flat(str(one["content"]))
+                yield _Line(_cut(words), f"{one['source']}#L{first}-L{last}")
 
     def _unsettled(self) -> Iterator[_Line]:
         """Memories that contradict another one, and those whose sources changed."""
@@ -171,7 +179,7 @@ class _Brief:
                 yield _Line(f"new: {_words(self._home, row)}", _name(row), row.fields.fact)
         for row in self._home.memories.listed(self._scopes, ("superseded", "archived"), (), RETIRED_MOST, 0):
             if row.fields.updated > moment:
-                yield _Line(f"{row.fields.status} since: {row.fields.title}", _name(row))
+                yield _Line(f"{row.fields.status} since: {_flat(row.fields.title)}", _name(row))
 
 
 def _citations(home: Home, caller: Caller, held: Sequence[MemoryRow]) -> dict[str, list[tuple[str, str]]]:
@@ -190,11 +198,20 @@ def _citations(home: Home, caller: Caller, held: Sequence[MemoryRow]) -> dict[st
 def _words(home: Home, row: MemoryRow) -> str:
     """The words of a short memory, of a longer one its title and beginning; on one line."""
     try:
-        body = " ".join(body_of(home, row).split())
+        body = _flat(body_of(home, row))
     except (NotFound, StoreError):
-        body = row.fields.title
-    title = row.fields.title
+        body = _flat(row.fields.title)
+    title = _flat(row.fields.title)
     return _cut(body if body.lstrip("#*->` ").startswith(title[:40]) else f"{title}: {body}")
+
+
+def _flat(text: str) -> str:
+    """On one line, and no line of it a heading."""
+    return _one_line(" ".join(_HEADING.sub("", line.lstrip(), count=1) for line in text.splitlines()))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _cut(text: str) -> str:
