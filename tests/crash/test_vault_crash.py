@@ -7,7 +7,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -70,13 +70,15 @@ def check_settled(
     stored: bool,
     patience: float = 0.1,
     again: bool = True,
+    gits: Sequence[int] = (),
 ) -> str:
     """Recover as a start does; the vault is then as before, or holds both files in one commit. Returns which.
 
-    `again`: what was undone can be done anew.
+    `again`: what was undone can be done anew. `gits`: what ran below the daemon, one of which its intent names.
     """
     vault = open_vault(root, lock_wait=patience)
-    vault.remove_stale_lock(pid, started)
+    for one in (*gits, pid):
+        vault.remove_stale_lock(one, started)
     ends = {vault.settle(B, sha256_hex(NEW)), vault.settle(A, sha256_hex(REWRITTEN))}
     assert len(ends) == 1
     end = ends.pop()
@@ -143,7 +145,9 @@ def test_killed_at_random_moments_of_git(tmp_path, model, whom):
         os.waitpid(pid, 0)
         psutil.wait_procs(children, timeout=20)
         stored = acknowledged(reading)
-        check_settled(root, before, pid, started, stored=stored, patience=0.1 if whom == "daemon and git" else 10.0)
+        gits = [child.pid for child in children]
+        patience = 0.1 if whom == "daemon and git" else 10.0
+        check_settled(root, before, pid, started, stored=stored, patience=patience, gits=gits)
         shutil.rmtree(root)
         shutil.copytree(model, root)
 

@@ -54,5 +54,5 @@ def test_the_skill_has_the_frontmatter_that_hosts_ask_for():
 
 def test_the_skill_names_the_tools_and_no_other():
     named = set(re.findall(r"\b(?:memory|artifact|snapshot)_[a-z]+", SKILL))
-    expected = {"search", "recall", "add", "supersede", "archive", "get", "status"}
+    expected = {"search", "recall", "add", "supersede", "archive", "get", "feedback", "status"}
     assert named == {*(f"memory_{name}" for name in expected), "artifact_add", "snapshot_diff"}

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from memoryd.operations import lookout
-from memoryd.operations.lookout import FILE_BYTES, Lookout, Verdict
+from memoryd.operations.lookout import FILE_BYTES, Lookout, Standing
 
-FRESH = Verdict("fresh")
+FRESH = Standing("fresh")
 
 
 def old(path) -> None:
