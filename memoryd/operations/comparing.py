@@ -26,7 +26,7 @@ from memoryd.sources import entry
 
 QUERY_CHARACTERS = 2000
 BY_WORDS, BY_MEANING, NEWEST = 24, 12, 24
-"""Memories that are looked at: found by words, by meaning, and the newest ones, which no index may know yet."""
+"""Memories that are looked at: found by words, by meaning, and where there is no index the newest ones."""
 BEHIND_MOST = 200
 PASSAGES_MOST = 12
 """Passages that a caller waits for; the background check looks at all of a longer memory."""
@@ -159,7 +159,7 @@ def _rank(near: Near) -> tuple[bool, float, float]:
 
 
 def _by_words(home: Home, new: MemoryFields) -> list[MemoryRow]:
-    """Memories of the scope that share words or the key with the new one, and the newest ones."""
+    """Memories of the scope that share words or the key with the new one, and those that no index knows yet."""
     documents: dict[str, None] = {}
     generation = home.generation
     if generation is not None and generation.lexical is not None:
@@ -167,13 +167,14 @@ def _by_words(home: Home, new: MemoryFields) -> list[MemoryRow]:
         try:
             hits = generation.lexical.search(text, Filter(scopes=(new.scope,), kinds=("memory",)), BY_WORDS)
         except IndexProblem:
-            hits = []  # the newest ones and those by meaning remain
+            hits = []  # those by meaning remain
         documents |= dict.fromkeys(hit.document_id for hit in hits)
     if generation is not None:  # what the lexical index has not taken in yet
         behind = home.documents.changed_after(generation.watermark.lexical_seq, BEHIND_MOST)
         documents |= dict.fromkeys(row.document_id for row in behind if row.source == VAULT_SOURCE)
     rows = [*home.memories.of_documents(list(documents)).values()]
-    rows += home.memories.listed((new.scope,), ("in_force",), (), NEWEST, 0)
+    if generation is None:
+        rows += home.memories.listed((new.scope,), ("in_force",), (), NEWEST, 0)
     if new.key is not None:
         rows += home.memories.keyed(new.scope, new.key)
     return list({row.document_id: row for row in rows}.values())
