@@ -24,6 +24,8 @@ from memoryd.sources.locks import remove_stale
 from memoryd.sources.objects import CannotTell, Places, blob_id, branch_of, index_holds, walk_commit
 
 CLEANUP_SECONDS = 10.0
+STAGED_MOST = 4
+"""So often is a path staged: a person's git that read the index before we staged writes it back without our entry."""
 _RACY_NS = 2_000_000_000
 _COMMITTED = re.compile(r"^\[.+? ([0-9a-f]{40,64})\] ", re.MULTILINE)
 
@@ -118,20 +120,29 @@ class Attempt:
 
     def _record(self, message: str) -> str:
         """Stage what the index does not know, commit the paths, return the commit's id."""
-        new = [path for path in self._paths if not self._in_index(path)]
-        if new:
-            self._files.fault("vault.stage")
-            self._staged = new
-            self._ask(["update-index", "--add", "--", *new], ())
-        self._files.fault("vault.commit")
         words = ["commit", "--only", "--cleanup=whitespace", "--message=" + message.replace("\0", "")]
-        out = self._ask([*words, "--", *map(literal, self._paths)], self._identity)
+        for left in reversed(range(STAGED_MOST)):
+            self._stage()
+            self._files.fault("vault.commit")
+            try:
+                out = self._ask([*words, "--", *map(literal, self._paths)], self._identity)
+                break
+            except GitFailed:
+                if not left or all(map(self._in_index, self._paths)):
+                    raise
         self._files.fault("vault.committed")
         said = _COMMITTED.search(out.decode("utf-8", "replace"))
         commit = said[1] if said else self._git.head()
         if commit is None:
             raise GitFailed(f"git committed nothing in {self._git.repo}.", vault=str(self._git.repo))
         return commit
+
+    def _stage(self) -> None:
+        new = [path for path in self._paths if not self._in_index(path)]
+        if new:
+            self._files.fault("vault.stage")
+            self._staged = list(dict.fromkeys([*self._staged, *new]))
+            self._ask(["update-index", "--add", "--", *new], ())
 
     def _ask(self, words: Sequence[Word], settings: Sequence[str]) -> bytes:
         left = max(self._deadline - time.monotonic(), 0.001)
