@@ -154,6 +154,7 @@ ROOMS: dict[str, list[str]] = {
         "signals",
         "revisions",
         "facts",
+        "named",
         "entries",
         "reading",
         "known",

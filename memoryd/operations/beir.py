@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.errors import InvalidInput
+from memoryd.operations.inputs import read_given
 
 HEADER = "query-id"
 
@@ -94,10 +95,5 @@ def _item(data: Any) -> Item:
 def _lines(path: Path) -> list[tuple[int, str]]:
     """Numbered lines that are not blank, split at LF only: a JSON string may hold U+2028 and the like unescaped."""
     step = "Name a folder that holds corpus.jsonl, queries.jsonl and qrels.tsv."
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", next_step=step) from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8: {error.reason} at byte {error.start}.", next_step=step) from error
+    text = read_given(path, step)
     return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from memoryd.catalog.documents import DocumentRow
-from memoryd.catalog.memories import MemoryRow
 from memoryd.digest import PREFIX, parse_address
 from memoryd.errors import AmbiguousAddress, BadAddress, InvalidInput, NotFound
 from memoryd.extract.text import decode, slice_text
@@ -18,6 +17,7 @@ from memoryd.operations.freshness import mark
 from memoryd.operations.held import SNAPSHOT, held, spellings
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.moments import told
+from memoryd.operations.named import memory_named
 from memoryd.operations.revisions import in_force_at
 
 GET_BYTES = 60_000
@@ -72,7 +72,7 @@ def get(
 
 def _as_of(home: Home, scopes: Scopes, id: str, moment: str) -> tuple[DocumentRow, str, dict[str, Any]]:
     """The document and the address of what was in force then, and what the answer says of that."""
-    span, at = in_force_at(home, scopes, memory_of(home, scopes, id), moment)
+    span, at = in_force_at(home, scopes, memory_named(home, scopes, id), moment)
     row = home.documents.get(span.row.document_id)
     if row is None:
         raise NotFound(f"There is no memory {id[:80]!r} in this session's scopes.")
@@ -174,15 +174,6 @@ def _by_id(home: Home, scopes: Scopes, identity: str) -> DocumentRow | None:
     if len({row.fields.id for row in found}) > 1:
         raise AmbiguousAddress(f"{identity!r} is the beginning of {len(found)} memory ids.")
     return home.documents.get(found[0].document_id) if found else None
-
-
-def memory_of(home: Home, scopes: Scopes, identity: str) -> MemoryRow:
-    """The memory of this id or unique beginning of one. Raises NotFound (also outside the scopes), AmbiguousAddress."""
-    row = _by_id(home, scopes, identity)
-    memory = home.memories.by_document(row.document_id) if row is not None and row.address is not None else None
-    if row is None or memory is None or row.scope not in scopes:
-        raise NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.")
-    return memory
 
 
 def _described(home: Home, scopes: Scopes, row: DocumentRow, address: str) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from memoryd.catalog.feedback import VERDICTS, Verdict
 from memoryd.catalog.memories import MemoryRow
 from memoryd.errors import InvalidInput
 from memoryd.operations import callers
-from memoryd.operations.entries import memory_of
 from memoryd.operations.fresh import try_drain
 from memoryd.operations.guard import refuse_secrets
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.inputs import REASON_LIMIT, checked_line
 from memoryd.operations.known import successor
+from memoryd.operations.named import memory_named
 from memoryd.operations.signals import feedback_counts
 
 __all__ = ["NOTE_LIMIT", "VERDICTS", "command_of", "feedback", "proposals"]
@@ -38,7 +38,7 @@ def feedback(home: Home, caller: Caller, *, id: str, verdict: str, note: str | N
     refuse_secrets(allowed=False, note=said)
     try_drain(home)
     scopes = callers.readable(home, caller, None)
-    memory = memory_of(home, scopes, id)
+    memory = memory_named(home, scopes, id)
     fields = memory.fields
     given = Verdict(fields.id, caller.name or "unnamed", fields.fact, verdict, said, home.clock())
     changed = home.state.feedback.give(given)

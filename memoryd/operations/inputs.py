@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from memoryd.errors import BadCharacters, BlankContent, ContentTooLarge, InvalidInput
 from memoryd.sources.markers import conflict_line
@@ -76,3 +77,13 @@ def derived_title(content: str) -> str:
             break
         title += f" {word}"
     return "".join(character for character in title if ord(character) >= 32 and ord(character) != 127) or "note"
+
+
+def read_given(path: Path, step: str) -> str:
+    """The text of a file that a person named. Raises InvalidInput; `step` is what they may do then."""
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", next_step=step) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8: {error.reason} at byte {error.start}.", next_step=step) from error

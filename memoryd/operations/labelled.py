@@ -14,6 +14,7 @@ from typing import Any
 
 from memoryd.digest import sha256_hex
 from memoryd.errors import InvalidInput
+from memoryd.operations.inputs import read_given
 
 SAME, REVISION, DISTINCT, UNRELATED = "same", "revision", "distinct", "unrelated"
 LABELS = {
@@ -49,12 +50,7 @@ def shipped() -> list[Pair]:
 def read_pairs(path: Path) -> list[Pair]:
     """The pairs of a file. Raises InvalidInput naming file and line."""
     step = "Name a file of JSON objects, one a line, with `a`, `b` and `label`."
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", next_step=step) from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8: {error.reason} at byte {error.start}.", next_step=step) from error
+    text = read_given(path, step)
     found = [pair for _, pair in _pairs(text, str(path))]
     if not found:
         raise InvalidInput(f"{path} holds no pair.", next_step=step)

@@ -6,8 +6,8 @@ from typing import Any
 
 from memoryd.errors import InvalidInput, NotFound
 from memoryd.operations import callers, filed, twins
-from memoryd.operations.entries import memory_of
 from memoryd.operations.home import Caller, Home
+from memoryd.operations.named import memory_named
 from memoryd.operations.review import checked_sections
 from memoryd.operations.signals import told
 from memoryd.operations.worn import DAY
@@ -22,8 +22,8 @@ def put_off(
     """Leave an item out of reviews for so many days. Raises NotFound outside the scopes, InvalidInput."""
     checked_sections([section])
     scopes = callers.readable(home, caller, None)
-    first = memory_of(home, scopes, id).fields.id
-    second = memory_of(home, scopes, other).fields.id if other else ""
+    first = memory_named(home, scopes, id).fields.id
+    second = memory_named(home, scopes, other).fields.id if other else ""
     until = home.clock() + days * DAY
     home.state.put_off.put((section, first, second), until)
     home.reviewed.clear()
@@ -40,7 +40,7 @@ def keep(home: Home, caller: Caller, *, section: str, id: str, other: str | None
     if not other:
         raise InvalidInput(f"An item of {section} is a pair: name the `other` one.", parameter="other")
     scopes = callers.readable(home, caller, None)
-    first, second = (memory_of(home, scopes, one).fields.id for one in (id, other))
+    first, second = (memory_named(home, scopes, one).fields.id for one in (id, other))
     kind = "similar" if section == "near_duplicates" else "conflict"
     if first == second:
         raise InvalidInput("A pair has two memories.", parameter="other")
@@ -52,7 +52,7 @@ def keep(home: Home, caller: Caller, *, section: str, id: str, other: str | None
 
 def words(home: Home, caller: Caller, *, id: str) -> dict[str, Any]:
     """The words of a memory for whoever reviews it, which is no recall. Raises NotFound outside the scopes."""
-    row = memory_of(home, callers.readable(home, caller, None), id)
+    row = memory_named(home, callers.readable(home, caller, None), id)
     body = twins.stored_body(home, row)
     if body is None:
         raise NotFound(f"The words of {row.fields.id[:12]} cannot be read.", next_step="Run `memoryd check`.")

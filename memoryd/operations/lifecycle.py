@@ -14,12 +14,9 @@ from typing import Any
 from memoryd.catalog.memories import MemoryRow
 from memoryd.digest import parse_address, sha256_hex
 from memoryd.errors import (
-    AmbiguousAddress,
     BadAddress,
     BlankContent,
     InvalidInput,
-    NotFound,
-    ReadOnlyEntry,
     SupersedeReversed,
 )
 from memoryd.operations import callers, plans
@@ -30,10 +27,11 @@ from memoryd.operations.guard import refuse_secrets
 from memoryd.operations.home import Caller, Home, timestamp
 from memoryd.operations.inputs import REASON_LIMIT, checked_content, checked_line
 from memoryd.operations.known import body_of, identified, same_identity, successor
+from memoryd.operations.named import memory_named, missing
 from memoryd.operations.previews import previewed
 from memoryd.operations.revising import ARCHIVE, LINK, SUPERSEDE, Plan, arguments, link, replaced
 from memoryd.operations.writes import Written, nothing_spoiled, write_memories
-from memoryd.records import VAULT_SOURCE, MemoryFields, shown_path
+from memoryd.records import MemoryFields
 from memoryd.sources import entry
 from memoryd.sources.git import literal
 
@@ -109,43 +107,12 @@ def archive(
     return _done_or_shown(home, scopes, Plan(ARCHIVE, said, old, retired), confirm)
 
 
-def visible(home: Home, scopes: Scopes, identity: str) -> MemoryRow:
-    """The memory with this id (or unique prefix) in the caller's scopes.
-
-    Raises NotFound, AmbiguousAddress, ReadOnlyEntry for something else than a memory.
-    """
-    try:
-        digits, whole = parse_address(identity)
-    except BadAddress as error:
-        raise _missing(identity) from error
-    exact = home.memories.get(digits, scopes) if whole else None
-    mine = [exact] if exact is not None else [] if whole else home.memories.find(digits, scopes)
-    if not mine:
-        raise _read_only(home, digits, scopes) or _missing(identity)
-    if len({row.fields.id for row in mine}) > 1:
-        raise AmbiguousAddress(f"{identity!r} is the beginning of {len(mine)} memory ids.")
-    return mine[0]
-
-
-def _read_only(home: Home, digits: str, scopes: tuple[str, ...]) -> ReadOnlyEntry | None:
-    """The error for the id of a visible document that is no memory."""
-    row = home.documents.get(digits) if len(digits) == 64 else None
-    if row is None or row.source == VAULT_SOURCE or row.scope not in scopes:
-        return None
-    name = f"{row.source}/{shown_path(row.path)}"
-    return ReadOnlyEntry(f"{name} is no memory: memoryd reads it and never changes it.", source=name)
-
-
-def _missing(identity: str) -> NotFound:
-    return NotFound(f"There is no memory {identity[:80]!r} in this session's scopes.")
-
-
 def _in_hand(home: Home, scopes: Scopes, identity: str) -> MemoryRow:
     """As `visible`, as its file stands right now, so that a plan never rests on what was edited since."""
     drain_fresh(home)
-    row = visible(home, scopes, identity)
+    row = memory_named(home, scopes, identity)
     changed = any(take_files(home, [row.path]).values())
-    return visible(home, scopes, identity) if changed else row
+    return memory_named(home, scopes, identity) if changed else row
 
 
 def _first_answer(
@@ -160,11 +127,11 @@ def _first_answer(
     if first is None:
         return None
     if first["scope"] not in scopes:
-        raise _missing(identity)
+        raise missing(identity)
     try:
         digits, _whole = parse_address(identity)
     except BadAddress as error:
-        raise _missing(identity) from error
+        raise missing(identity) from error
     retired, said = str(first["retired"]), _full_id(str(first["id"]), said) if kind == LINK else said
     plans.check_arguments(home, token, arguments(kind, retired if retired.startswith(digits) else digits, said, cites))
     return first
