@@ -20,17 +20,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from memoryd.operations import brief, gateway, reading, rebuild, reconcile
-from memoryd.operations.home import Caller, Home, open_home
+from memoryd.operations.home import Caller, Home
 from memoryd.operations.indexing import catch_up
-from memoryd.operations.owner import own_home
-from memoryd.operations.recover import recover
+from tests.benchmarks.homes import fresh_home
 
 WORDS = "kiln heron basalt ledger orchid gantry mortar saffron tundra walnut pylon quarry lantern ferry copper".split()
 NOTES = (
@@ -40,19 +38,6 @@ NOTES = (
     "We looked at {n} vendors for the {a} and found the {b} offer most complete.",
     "Incident {n}: the {a} queue stalled because a {b} worker held its lock.",
 )
-
-
-@contextmanager
-def living(root: Path) -> Iterator[Home]:
-    """A home, opened as the daemon opens it."""
-    lock = own_home(root)
-    home = open_home(root, environment={})
-    try:
-        recover(home)
-        yield home
-    finally:
-        home.close()
-        lock.release()
 
 
 def settle(home: Home) -> None:
@@ -150,7 +135,7 @@ def rules(folder: Path, place: Path, most: int) -> None:
     scopes = list(dict.fromkeys(one["scope"] for one in statements))[:most]
     for keyed in (True, False):
         run = Rules(keyed)
-        with living(place / f"rules-{keyed}") as home:
+        with fresh_home(place / f"rules-{keyed}") as home:
             for scope in scopes:
                 folder = place / f"projects-{keyed}" / scope
                 folder.mkdir(parents=True)
@@ -228,7 +213,7 @@ def latency(place: Path, entries: tuple[int, ...], count: int) -> None:
     before = 0.0
     for size in entries:
         root = place / f"adds-{size}"
-        with living(root) as home:
+        with fresh_home(root) as home:
             filled(home, Caller(), size, "global")
             adds(home, 3, 500_000, beside=True)
             ours, plain = adds(home, count, 600_000, beside=True)
@@ -252,7 +237,7 @@ def latency(place: Path, entries: tuple[int, ...], count: int) -> None:
             worker.join()
             print(f"  during a rebuild p95 {p95(busy):.0f} ms ({len(busy)} adds), {p95(busy) / p95(ours):.2f}x idle")
         began = time.perf_counter()
-        with living(root) as home:
+        with fresh_home(root) as home:
             answer = gateway.add(home, Caller(), content="A cold start was here.", type="fact", scope="global")
             print(
                 f"  first add after a cold start {time.perf_counter() - began:.2f} s ({answer['similarity']})",

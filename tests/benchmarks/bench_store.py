@@ -25,9 +25,8 @@ from pyfastcdc import FastCDC
 
 from memoryd.config import StoreConfig
 from memoryd.operations import optimize, restore, snapshots
-from memoryd.operations.home import Caller, Home, open_home
-from memoryd.operations.owner import own_home
-from memoryd.operations.recover import recover
+from memoryd.operations.home import Caller, Home
+from tests.benchmarks.homes import fresh_home
 from tests.benchmarks.peers import PEERS, Cost, Git, Peer, measured, own_cpu, size_of
 from tests.benchmarks.releases import releases
 
@@ -80,19 +79,6 @@ def pieces(cutter: FastCDC, data: bytes) -> list[tuple[bytes, bytes | memoryview
         return [(whole, data)]
     view = memoryview(data)
     return [(hashlib.sha256(view[a:b]).digest(), view[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
-
-
-@contextmanager
-def fresh_home(root: Path) -> Iterator[Home]:
-    """A new home, opened as the daemon opens it."""
-    lock = own_home(root)
-    home = open_home(root, environment={})
-    try:
-        recover(home)
-        yield home
-    finally:
-        home.close()
-        lock.release()
 
 
 class Ours:

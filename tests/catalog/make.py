@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from memoryd.catalog.db import Database
@@ -77,3 +80,12 @@ def memory(db: Database, at: int, id: str, *, path: str | None = None, source: s
     with db.write() as tx:
         Memories(db).apply(tx, document, MemoryFields(id=id, **given), address=address, path=place)
     return document
+
+
+def ruin_recalls(path: Path) -> None:
+    """Overwrite the root page of a closed state.db's recalls (4096 bytes), so that SQLite finds the file damaged."""
+    with closing(sqlite3.connect(path)) as connection:
+        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'recalls'").fetchone()[0]
+    data = bytearray(path.read_bytes())
+    data[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
+    path.write_bytes(data)

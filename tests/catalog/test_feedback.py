@@ -6,20 +6,12 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from memoryd.catalog.feedback import Verdict
 from memoryd.catalog.schema import STATE
 from memoryd.catalog.state import Recall, State
+from tests.catalog.make import ruin_recalls
 
 WRONG = Verdict("m2", "pid 1", "m1", "wrong", "the port is 9090", 10.0)
-
-
-@pytest.fixture
-def state(tmp_path: Path):
-    opened = State(tmp_path / "state.db")
-    yield opened
-    opened.close()
 
 
 def test_the_same_word_again_changes_nothing_and_another_one_stands(state: State):
@@ -66,10 +58,7 @@ def test_all_soft_state_is_carried_over_from_a_damaged_file(tmp_path: Path):
     assert state.counting_since(4.0) == 4.0
     state.recalls.add({f"fact-{number}": Recall(1, 1.0) for number in range(4000)})
     state.close()
-    root = sqlite3.connect(path).execute("SELECT rootpage FROM sqlite_master WHERE name = 'recalls'").fetchone()[0]
-    data = bytearray(path.read_bytes())
-    data[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
-    path.write_bytes(data)
+    ruin_recalls(path)
     again = State(path)
     assert again.set_aside is not None
     assert again.feedback.of(["m1"]) == [WRONG]

@@ -5,21 +5,13 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import pytest
-
 from memoryd.catalog.findings import Finding
 from memoryd.catalog.schema import STATE
 from memoryd.catalog.state import Recall, State
+from tests.catalog.make import ruin_recalls
 
 PAIR = Finding("similar", "m2", "m1", 0.93, "the same words in another order", 10.0)
 OTHER = Finding("conflict", "m2", "m1", None, "one number differs", 11.0)
-
-
-@pytest.fixture
-def state(tmp_path: Path):
-    opened = State(tmp_path / "state.db")
-    yield opened
-    opened.close()
 
 
 def test_a_pair_is_filed_once_a_kind_in_whichever_order(state: State):
@@ -64,10 +56,7 @@ def test_findings_are_carried_over_from_a_damaged_file(tmp_path: Path):
     for start in range(0, 4000, 100):
         state.recalls.add({f"fact-{number}": Recall(1, 1.0) for number in range(start, start + 100)})
     state.close()
-    root = sqlite3.connect(path).execute("SELECT rootpage FROM sqlite_master WHERE name = 'recalls'").fetchone()[0]
-    data = bytearray(path.read_bytes())
-    data[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
-    path.write_bytes(data)
+    ruin_recalls(path)
     again = State(path)
     assert again.set_aside is not None
     assert again.findings.open() == [PAIR]

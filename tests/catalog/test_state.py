@@ -11,17 +11,11 @@ import pytest
 
 from memoryd.catalog.state import ANSWER_SECONDS, Intent, Recall, State
 from memoryd.errors import FormatUnsupported
+from tests.catalog.make import ruin_recalls
 
 FIRST = Intent("op1", b"global/fact/a-12345678.md", "0" * 64, "c0ffee", 123, 1000.5)
 SECOND = Intent("op1", b"global/fact/\xff.md", "1" * 64, None, 123, 1000.5)
 OTHER = Intent("op2", b"b.md", "2" * 64, None, 0, 2000.0)
-
-
-@pytest.fixture
-def state(tmp_path: Path):
-    opened = State(tmp_path / "state.db")
-    yield opened
-    opened.close()
 
 
 def copy_unclosed(path: Path, target: Path) -> Path:
@@ -182,10 +176,7 @@ def test_case_15_what_a_damaged_state_still_tells_is_carried_over(tmp_path: Path
     for start in range(0, 4000, 100):
         state.recalls.add({f"fact-{number}": Recall(1, 1.0) for number in range(start, start + 100)})
     state.close()
-    root = sqlite3.connect(path).execute("SELECT rootpage FROM sqlite_master WHERE name = 'recalls'").fetchone()[0]
-    data = bytearray(path.read_bytes())
-    data[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
-    path.write_bytes(data)
+    ruin_recalls(path)
     again = State(path)
     assert again.set_aside is not None
     assert again.intents.all() == [FIRST, SECOND]

@@ -137,7 +137,7 @@ def test_a_field_of_a_later_version_does_no_harm(root, opened):
 )
 @pytest.mark.parametrize("documents", [(), ("a.md",)], ids=["empty", "filled"])
 def test_h20_and_case_46_another_identity_is_refused_by_name_and_never_mixed(root, opened, change, documents):
-    """Also where the index holds no point; nothing is dropped, and the old one still opens for its own identity."""
+    """H20: also where the index holds no point; nothing is dropped, and the old one still opens for its own identity."""
     published(root, *documents)
     other = replace(IDENTITY, **change)
     found, generations = current(root, other)
@@ -209,6 +209,7 @@ def test_collecting_keeps_what_serves_and_what_is_being_built(root, opened):
 
 
 def test_h16_a_rebuild_from_nothing_brings_no_old_point_back(root, opened):
+    """H16: drop and recreate brings no old point back."""
     published(root, "a.md", "b.md", "c.md")
     generations = Generations(root, Files())
     made = generations.create(IDENTITY)
@@ -383,7 +384,7 @@ def test_every_step_of_a_commit_announces_itself(tmp_path):
 
 
 def test_h17_a_kill_at_any_step_of_a_commit_loses_nothing_acknowledged(tmp_path):
-    """The old mark or the new one, never one beyond what is durable; done again, all is as without the crash."""
+    """H17: the old mark or the new one, never one beyond what is durable; done again, all is as without the crash."""
     for point, root in each_crash(tmp_path, "commit"):
         found, generations = current(root)
         assert found is not None, (point, generations.reason)
@@ -416,6 +417,7 @@ def test_h18_a_kill_at_any_step_of_publishing_opens_the_old_one_or_the_new_one(t
 
 
 def test_h18_a_half_built_generation_is_ignored_and_collected(tmp_path):
+    """H18: a killed build answers nothing and is collected."""
     for point, root in each_crash(tmp_path, "create"):
         found, generations = current(root)
         assert found is not None and found.number == 1, point

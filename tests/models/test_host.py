@@ -241,6 +241,7 @@ def test_a_child_that_talks_nonsense_is_ended(make):
 
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
 def test_h23_wrong_files_give_one_clear_error_at_once(make, tmp_path, damage):
+    """H23: one file of the model is missing, cut or other bytes."""
     files = ModelFiles(tmp_path / "model.onnx", locate().tokenizer)
     if damage == "truncated":
         files.weights.write_bytes(locate().weights.read_bytes()[:-100])

@@ -94,7 +94,7 @@ def small_disk(tmp_path):
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(place)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        # Mounting takes root, and a container that allows it; injected ENOSPC covers the same calls without.
+        # Reason: mounting takes root, and a container that allows it; injected ENOSPC covers the same calls without.
         pytest.skip("needs the right to mount a file system")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -274,10 +275,13 @@ def test_a_project_folder_that_is_gone_unreadable_or_another_one_now(home, app, 
     assert seen() == ("fresh", "")
 
 
-def test_an_unreadable_file_is_unknown_and_not_missing(home, app):
-    if os.geteuid() == 0:
-        pytest.skip("root reads everything")
+def test_an_unreadable_file_is_unknown_and_not_missing(home, app, monkeypatch):
+    def refused(root: int, path: bytes, limit: int) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
     answer = add(home, app, "src/client.py#L1")
+    if os.geteuid() == 0:  # root reads a file whatever its mode is, so the refusal is injected
+        monkeypatch.setattr(lookout, "read", refused)
     os.chmod(f"{app.directory}/src", 0)
     try:
         assert states(home, app, answer["id"])[0]["state"] == "unknown"

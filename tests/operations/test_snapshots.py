@@ -230,8 +230,8 @@ def test_a_damaged_cache_costs_a_reading_and_no_more(home, nobody, tree, not_rac
     assert (again["root"], again["read_files"]) == (first["root"], 7)
 
 
-# Root reads a file whatever its mode is, so there nothing would be refused; the next test covers root.
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+# Reason: root reads a file whatever its mode is, so nothing would be refused there; the next test covers root.
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything; the next test covers it")
 def test_unreadable_files_refuse_the_snapshot_by_name(home, nobody, tree):
     (tree / "run.sh").chmod(0)
     refused_and_marked(home, nobody, tree, "run.sh")
