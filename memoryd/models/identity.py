@@ -83,13 +83,6 @@ def verify(files: ModelFiles) -> None:
     _verify_one(files.tokenizer, TOKENIZER_SHA256)
 
 
-def verify_files() -> str:
-    """Check the installed files without loading them and say what they are. Raises ModelFilesWrong."""
-    verify(locate())
-    shape = f"{EMBEDDED.dims} dimensions, {EMBEDDED.max_tokens} tokens"
-    return f"{EMBEDDED.name}: {shape}, fingerprint {EMBEDDED.fingerprint[:12]}"
-
-
 def _verify_one(path: Path, expected: str) -> None:
     try:
         with path.open("rb") as stream:

@@ -17,11 +17,10 @@ from pathlib import Path
 from memoryd.config import CorpusConfig
 from memoryd.errors import CorpusDuplicate, CorpusError, CorpusNested, CorpusUnreadable
 from memoryd.records import Finding, Kind, shown_path
-from memoryd.sources.ignore import CODE_ENDINGS, Globs, RuleFile, Rules, ignored, is_code, path_text, rule_lines
+from memoryd.sources.ignore import Globs, RuleFile, Rules, ignored, is_code, path_text, rule_lines
 from memoryd.sources.regular import open_folder, read_regular, reason_of
 from memoryd.sources.tree import fingerprint
 
-CODE_SUFFIXES: tuple[bytes, ...] = tuple(sorted(ending.encode() for ending in CODE_ENDINGS))
 IGNORE_FILE = b".gitignore"
 _IGNORE_LIMIT = 1 << 20
 

@@ -224,11 +224,6 @@ class Vault:
         text = json.dumps(table, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
         return VaultWrite(ALIAS_FILE, text.encode(), None if data is None else sha256_hex(data))
 
-    def write_alias(self, key: str, scope: str) -> VaultCommit | None:
-        """Let a project key stand for a scope id, by a commit of its own; None: it does already."""
-        write = self.alias_write(key, scope)
-        return None if write is None else self.commit([write], f"scope alias: {scope}")
-
     def _refuse_half_way(self) -> None:
         """A commit made in the middle of a person's merge or rebase would disturb it; one on no branch is lost."""
         if (name := under_way(self.git.places())) is not None:

@@ -20,6 +20,7 @@ from memoryd.operations.health import status
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.reconcile import reconcile_vault
 from tests.operations.conftest import configure, git, opened, settle
+from tests.sources.conftest import write_alias
 
 HERE = Caller()
 
@@ -225,7 +226,7 @@ def test_alias_tables_of_both_sides_are_joined(homes):
     add(homes.one, "Herons nest in the pond.")
     homes.connect()
     for home, key in ((homes.one, "remote:a"), (homes.other, "remote:b")):
-        home.vault.write_alias(key, f"p-{key[-1]}-0011aabb")
+        write_alias(home.vault, key, f"p-{key[-1]}-0011aabb")
     vaultcare.sync(homes.one)
     vaultcare.sync(homes.other)
     assert homes.other.vault.read_aliases() == {"remote:a": "p-a-0011aabb", "remote:b": "p-b-0011aabb"}

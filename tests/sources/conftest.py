@@ -12,7 +12,7 @@ import pytest
 
 from memoryd.files import Files
 from memoryd.sources.git import Git
-from memoryd.sources.vault import Vault, VaultWrite
+from memoryd.sources.vault import Vault, VaultCommit, VaultWrite
 
 
 def person(root: Path, *arguments: object, feed: bytes | None = None, check: bool = True) -> bytes:
@@ -81,3 +81,9 @@ def no_process_is_left(tmp_path: Path) -> Iterator[None]:
 
 def _inside(cwd: str | None, folder: Path) -> bool:
     return cwd is not None and cwd.startswith(f"{folder}/")
+
+
+def write_alias(vault: Vault, key: str, scope: str) -> VaultCommit | None:
+    """Let a project key stand for a scope id, by a commit of its own; None: it does already."""
+    write = vault.alias_write(key, scope)
+    return None if write is None else vault.commit([write], f"scope alias: {scope}")

@@ -94,7 +94,6 @@ def test_code_is_asked_for(root: Path):
     assert paths(walk(root, include=("**/*",))) == ["Makefile", "a.md"]
     assert paths(walk(root, include=("*.py",))) == ["pkg/mod.py"]
     assert (kind_of(b"x/a.PY"), kind_of(b"x/a.md"), kind_of(b"Makefile")) == ("code", "document", "document")
-    assert b"x/mod.py".endswith(corpora.CODE_SUFFIXES)
 
 
 def test_case_29_comma_list_of_a_corpus(root: Path):

@@ -29,7 +29,7 @@ from memoryd.errors import (
 )
 from memoryd.files import Files
 from memoryd.sources.vault import VaultWrite
-from tests.sources.conftest import hook, new, open_vault, person, script, whole_state
+from tests.sources.conftest import hook, new, open_vault, person, script, whole_state, write_alias
 
 A = b"global/fact/a.md"
 B = b"global/fact/b.md"
@@ -800,15 +800,15 @@ def test_settle_removes_only_what_is_ours_by_hash(vault):
 
 def test_aliases_are_a_file_in_the_vault(vault):
     assert vault.read_aliases() == {}
-    commit = vault.write_alias("remote:host/new", "p-shop-0011aabb")
+    commit = write_alias(vault, "remote:host/new", "p-shop-0011aabb")
     assert names_of(vault.path, commit) == {"scopes.json"}
-    assert vault.write_alias("remote:host/new", "p-shop-0011aabb") is None
-    vault.write_alias("path:/srv/é", "p-other-0011aabb")
+    assert write_alias(vault, "remote:host/new", "p-shop-0011aabb") is None
+    write_alias(vault, "path:/srv/é", "p-other-0011aabb")
     assert vault.read_aliases() == {"remote:host/new": "p-shop-0011aabb", "path:/srv/é": "p-other-0011aabb"}
     table = json.loads(vault.read(b"scopes.json"))
     assert table["v"] == 1
     (vault.path / "scopes.json").write_text(json.dumps({**table, "later": [1]}))
-    vault.write_alias("remote:host/x", "p-x-0011aabb")
+    write_alias(vault, "remote:host/x", "p-x-0011aabb")
     assert json.loads(vault.read(b"scopes.json"))["later"] == [1]
 
 
@@ -821,7 +821,7 @@ def test_an_alias_table_that_is_not_understood_is_never_rewritten(vault, text):
     with pytest.raises(VaultFileInvalid):
         vault.read_aliases()
     with pytest.raises(VaultFileInvalid):
-        vault.write_alias("remote:x", "p-x-0011aabb")
+        write_alias(vault, "remote:x", "p-x-0011aabb")
     assert vault.read(b"scopes.json") == data
 
 
