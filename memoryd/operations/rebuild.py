@@ -32,6 +32,7 @@ def rebuild(
         raise ViewsLost(f"{', '.join(lost)} were removed while this daemon had them open.", views=lost)
     progress(0, 0, "catalog from packs")
     replayed = refresh_catalog(home, stop)
+    reconcile.look_ahead(home)
     vault = reconcile.reconcile_vault(home)
     generation = new_generation(home, progress, stop)
     if generation is None:

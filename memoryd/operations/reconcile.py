@@ -56,6 +56,24 @@ def reconcile_vault(home: Home) -> dict[str, Any]:
     return {**counts, "problem": problem, "head": head, "left": intents["left"]}
 
 
+def look_ahead(home: Home) -> None:
+    """Note which files hold what the catalog says, so that the next look, which holds the vault lane, need not read
+    them. The caller holds no lane: writes go on meanwhile."""
+    try:
+        with home.vault_lane:
+            listing = home.vault.listing()
+    except VaultError:
+        return  # the look itself tells
+    known = {row.path: row for row in home.documents.current(VAULT_SOURCE)}
+    same = {}
+    for path, status in listing.items():
+        with suppress(NotFound, VaultError):
+            if path in known and not differs(home, known[path], vault_seen(path, home.vault.read(path), known[path])):
+                same[path] = status
+    with home.vault_lane:
+        home.vault_seen.update(same)
+
+
 def settle_intents(home: Home, *, patience: float | None = None) -> dict[str, int]:
     """Finish or undo each memory write that was interrupted; counts `forward` and `undone` files, `left` writes.
 

@@ -133,6 +133,22 @@ def test_writes_go_on_while_the_catalog_is_read_again(root):
         assert home.documents.live_count() == 70
 
 
+def test_every_vault_file_is_looked_at_and_no_write_waits_for_that(filled, monkeypatch):
+    edited = next(filled.vault.path.rglob("*.md"))
+    edited.write_text(edited.read_text().replace("The ", "Every "))
+    held: dict[bytes, list[bool]] = {}
+    read = filled.vault.read
+
+    def watched(path):
+        held.setdefault(path, []).append(filled.vault_lane.locked())
+        return read(path)
+
+    monkeypatch.setattr(filled.vault, "read", watched)
+    assert rebuild.rebuild(filled)["vault"]["changed"] == 1
+    assert len(held) == 3
+    assert sorted(any(lane) for lane in held.values()) == [False, False, True], "only the edited file is read again"
+
+
 def test_a_write_while_the_catalog_is_behind_takes_the_rest_in_first(root):
     """Records enter the catalog in their order, so that no mark passes one that is not there."""
     with opened(root) as home:
