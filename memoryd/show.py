@@ -58,9 +58,20 @@ def _hit(out: Console, number: int, one: Mapping[str, Any]) -> None:
         out.print(f"   [yellow]{escape(line)}[/]" if "is fresh" not in line else f"   [dim]{escape(line)}[/]")
     if "explain" in one:
         out.print(f"   [magenta]{escape(_legs(one['explain']))}[/]")
+    for line in _surroundings(one):
+        out.print(f"   [dim]{escape(line)}[/]")
     lines = [line for line in one["content"].splitlines() if line.strip()]
     for line in [*lines[:EXCERPT_LINES], *(["..."] if len(lines) > EXCERPT_LINES else [])]:
         out.print(f"   {escape(line)}")
+
+
+def _surroundings(one: Mapping[str, Any]) -> list[str]:
+    """Where the same text stands too, what the hit is part of, and where the turns beside it are."""
+    lines = [f"also {source}" for source in one.get("also", ())]
+    if one.get("also_more"):
+        lines.append(f"and {counted(one['also_more'], 'more place')}")
+    lines += [f"in {around['content'].splitlines()[0]}" for around in one.get("within", ())]
+    return lines + [f"{name} it {one[name]['source']}" for name in ("before", "after") if name in one]
 
 
 def citation_lines(one: Mapping[str, Any]) -> list[str]:

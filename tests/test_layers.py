@@ -107,7 +107,7 @@ ROOMS: dict[str, list[str]] = {
         "secret",
     ],
     "models": ["identity", "frames", "process", "waiting", "host", "embedded", "child"],
-    "index": ["analysis", "lexical", "vector", "embeddings", "marks", "generations"],
+    "index": ["analysis", "lexical", "packed", "vector", "embeddings", "marks", "generations"],
     "search": ["fusion", "excerpt", "pipeline"],
     "operations": [
         "owner",
@@ -146,6 +146,8 @@ ROOMS: dict[str, list[str]] = {
         "restore",
         "artifacts",
         "plans",
+        "found",
+        "enclosing",
         "answers",
         "held",
         "drift",

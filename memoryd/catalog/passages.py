@@ -37,6 +37,15 @@ _SELECT = (
     "SELECT p.id, d.document_id, p.ordinal, p.start, p.end, p.line_start, p.line_end, p.heading, p.symbol,"
     " p.text_sha256 FROM passages p JOIN documents d ON d.number = p.document"
 )
+_AROUND = (
+    f"{_SELECT.replace(' FROM', ', h.id FROM')} JOIN passages h ON h.document = p.document"
+    " AND p.ordinal BETWEEN h.ordinal - ?2 AND h.ordinal + ?2"
+    " WHERE h.id IN (SELECT value FROM json_each(?1))"
+    f" UNION ALL {_SELECT.replace(' FROM', ', h.id FROM')} JOIN passages h ON h.document = p.document"
+    " AND p.ordinal < h.ordinal - ?2 AND p.symbol <> '' AND h.symbol <> ''"
+    " AND (p.symbol = h.symbol OR substr(h.symbol, 1, length(p.symbol) + 1) = p.symbol || '.')"
+    " WHERE h.id IN (SELECT value FROM json_each(?1))"
+)
 
 
 class Passages:
@@ -95,6 +104,15 @@ class Passages:
         """The passages of these ids; unknown ids are left out."""
         found = self._db.rows(f"{_SELECT} WHERE p.id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
         return {row.id: row for row in map(_passage, found)}
+
+    def around(self, ids: Sequence[str], reach: int) -> dict[str, list[PassageRow]]:
+        """What stands beside each of these passages (itself included), by its id and in order: up to `reach` passages
+        before and after it, and the earlier ones that name a definition it is part of (itself or one around it)."""
+        asked = (json.dumps(list(ids)), reach)
+        found: dict[str, dict[int, PassageRow]] = {id: {} for id in ids}
+        for row in self._db.rows(_AROUND, asked):
+            found[row[-1]][row[2]] = _passage(row[:-1])
+        return {id: [rows[ordinal] for ordinal in sorted(rows)] for id, rows in found.items()}
 
     def count(self) -> int:
         """Passages of documents that are not gone."""

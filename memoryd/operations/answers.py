@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memoryd.catalog.documents import DocumentRow
-from memoryd.catalog.passages import PassageRow
-from memoryd.digest import document_id
-from memoryd.errors import ContentDamaged, MemorydError
-from memoryd.extract.text import slice_text
 from memoryd.operations import indexing
+from memoryd.operations.enclosing import Around, surrounded
+from memoryd.operations.found import Found, read_found, source_of
 from memoryd.operations.home import Home
-from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Filter, MemoryFields, shown_path
-from memoryd.search.excerpt import Excerpt, cut_excerpts, locate
+from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Filter, MemoryFields
+from memoryd.search.excerpt import BYTES_PER_TOKEN, Location, cut_excerpts, locate
 from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import Legs, Mode, Ranked, rank, reason
+
+__all__ = ["Shown", "hits", "memory_facts", "ranked", "source_of", "waiting"]
+ALSO_MOST = 5
+"""Other places of the same text that a hit names."""
 
 
 def ranked(home: Home, query: str, mode: Mode, wanted: Filter, limit: int) -> tuple[Ranked, dict[str, Any]]:
@@ -50,90 +51,46 @@ def waiting(documents: int) -> str:
 
 @dataclass(slots=True)
 class Shown:
-    """Answer entries, best first; `lost` says as `index.degraded` does which contents could not be read."""
+    """Answer entries, best first; `lost` says as `index.degraded` does which contents could not be read, `left_out` why
+    a ranked document is not among the entries."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     lost: list[dict[str, str]] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    reached: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    hit: Fused
-    row: DocumentRow
-    passage: PassageRow
-    text: str
-
-
-def hits(home: Home, query: str, fused: Sequence[Fused], limit: int, *, explain: bool = False) -> Shown:
+def hits(
+    home: Home, query: str, fused: Sequence[Fused], limit: int, *, explain: bool = False, around: bool = False
+) -> Shown:
     """Entries for the first `limit` of the ranked documents that can be shown; excerpts share the token budget.
 
-    Those beyond take the place of documents that vanished or were retired meanwhile (without a word) or cannot be read.
+    With `around`, what they leave of it goes to what stands around them. Each text is shown once.
     """
-    shown = Shown()
-    found: list[_Found] = []
-    at = 0
-    while len(found) < limit and at < len(fused):
-        part = fused[at : at + limit - len(found)]
-        at += len(part)
-        found += _read(home, part, shown.lost)
-    excerpts = cut_excerpts(query, [one.text for one in found], tokens=home.config.search.excerpt_tokens)
-    vault = [one.row.document_id for one in found if one.row.source == VAULT_SOURCE]
+    read = read_found(home, fused, limit)
+    tokens = home.config.search.excerpt_tokens
+    excerpts = cut_excerpts(query, [one.text for one in read.found], tokens=tokens)
+    pieces = surrounded(home, read.found, excerpts, tokens * BYTES_PER_TOKEN if around else 0)
+    vault = [one.row.document_id for one in read.found if one.row.source == VAULT_SOURCE]
     memories = home.memories.of_documents(vault) if vault else {}
-    for one, excerpt in zip(found, excerpts, strict=True):
-        entry = _entry(one, excerpt)
+    entries = []
+    for one, piece in zip(read.found, pieces, strict=True):
+        entry = _entry(one, piece)
         memory = memories.get(one.row.document_id)
         if memory is not None:
             entry |= memory_facts(memory.fields)
-        if one.row.problem:
-            entry["problem"] = one.row.problem
         if explain:
             entry["explain"] = {"ranks": one.hit.ranks, "scores": one.hit.scores, "fused": one.hit.score}
-        shown.entries.append(entry)
-    return shown
+        entries.append(entry)
+    return Shown(entries, read.lost, read.left_out, read.reached)
 
 
-def _read(home: Home, fused: Sequence[Fused], lost: list[dict[str, str]]) -> list[_Found]:
-    """The passages to show with their verified text; what cannot be read joins `lost` and the home's notices."""
-    rows = home.documents.get_many([hit.document_id for hit in fused])
-    passages = _passages(home, fused)
-    retired = {document_id(VAULT_SOURCE, f.path) for f in list(home.fresh) if f.fields.status != "in_force"}
-    named = [
-        (hit, row, row.address, passages[hit.document_id])
-        for hit in fused
-        if (row := rows.get(hit.document_id)) is not None and row.address is not None
-        if hit.document_id in passages and row.status == "in_force"  # the index may not have heard yet
-        if hit.document_id not in retired
-    ]
-    texts = home.store.read_ranges([(address, passage.start, passage.end) for _, _, address, passage in named])
-    found = []
-    for (hit, row, address, passage), data in zip(named, texts, strict=True):
-        if isinstance(data, MemorydError):
-            home.notices[address] = data.message
-            lost.append(_loss(row, address, data))
-        else:
-            found.append(_Found(hit, row, passage, slice_text(data, 0, len(data), row.encoding)))
-    return found
-
-
-def _loss(row: DocumentRow, address: str, error: MemorydError) -> dict[str, str]:
-    message = f"{source_of(row)} is left out, its content {address} cannot be read: {error.message}"
-    return reason("content", ContentDamaged(message))
-
-
-def _passages(home: Home, fused: Sequence[Fused]) -> dict[str, PassageRow]:
-    """The passage to show of each document: the one that was found, else (none, or since gone) the first one."""
-    known = home.passages.get_many([hit.passage_id for hit in fused if hit.passage_id])
-    chosen = {hit.document_id: known[hit.passage_id] for hit in fused if hit.passage_id in known}
-    rest = [hit.document_id for hit in fused if hit.document_id not in chosen]
-    return {**chosen, **home.passages.firsts(rest)} if rest else chosen
-
-
-def _entry(one: _Found, excerpt: Excerpt) -> dict[str, Any]:
+def _entry(one: Found, piece: Around) -> dict[str, Any]:
     row, passage = one.row, one.passage
-    at = locate(excerpt, start=passage.start, line_start=passage.line_start, encoding=row.encoding)
+    at = locate(piece.excerpt, start=piece.start, line_start=piece.line_start, encoding=row.encoding)
     shown: dict[str, Any] = {
         "id": row.document_id,
-        "content": excerpt.text,
+        "content": piece.excerpt.text,
         "source": source_of(row),
         "address": row.address,
         "bytes": [at.start, at.end],
@@ -149,7 +106,23 @@ def _entry(one: _Found, excerpt: Excerpt) -> dict[str, Any]:
     }
     if passage.symbol:
         shown["symbol"] = passage.symbol
-    return shown
+    if row.problem:
+        shown["problem"] = row.problem
+    return shown | _beside(one, piece, at)
+
+
+def _beside(one: Found, piece: Around, at: Location) -> dict[str, Any]:
+    """What there is to say of the surroundings, and of other places with the same text."""
+    told: dict[str, Any] = {}
+    within = [opener for opener in piece.within if not at.start <= opener["bytes"][0] < at.end]
+    for name, value in (("within", within), ("before", piece.before), ("after", piece.after)):
+        if value:
+            told[name] = value
+    if one.also:
+        told["also"] = [source_of(row) for row in one.also[:ALSO_MOST]]
+        if len(one.also) > ALSO_MOST:
+            told["also_more"] = len(one.also) - ALSO_MOST
+    return told
 
 
 def memory_facts(fields: MemoryFields) -> dict[str, Any]:
@@ -168,8 +141,3 @@ def memory_facts(fields: MemoryFields) -> dict[str, Any]:
     if fields.citations:
         facts["citations"] = list(fields.citations)  # `freshness.mark` says how they stand
     return facts
-
-
-def source_of(row: DocumentRow) -> str:
-    """`<label>/<path>`; `vault/...` for memories."""
-    return f"{row.source}/{shown_path(row.path)}"

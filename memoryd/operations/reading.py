@@ -56,7 +56,7 @@ def search(
     )
     began = time.perf_counter()
     outcome, index = answers.ranked(home, text, mode, wanted, max_results + SPARE)
-    shown = answers.hits(home, text, outcome.hits, max_results, explain=explain)
+    shown = answers.hits(home, text, outcome.hits, max_results, explain=explain, around=True)
     memories = shown.entries
     mark(home, caller, memories)
     index["degraded"] += shown.lost

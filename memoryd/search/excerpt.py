@@ -49,7 +49,7 @@ def cut_excerpts(query: str, texts: Sequence[str], *, tokens: int) -> list[Excer
     at least one character.
     """
     wanted = wanted_terms(query)
-    shares = split_budget([_cost(text) for text in texts], tokens * BYTES_PER_TOKEN)
+    shares = split_budget([cost(text) for text in texts], tokens * BYTES_PER_TOKEN)
     return [cut(text, wanted, share) for text, share in zip(texts, shares, strict=True)]
 
 
@@ -75,7 +75,7 @@ def split_budget(costs: Sequence[int], budget: int) -> list[int]:
 
 def cut(text: str, wanted: frozenset[str], room: int) -> Excerpt:
     """The whole text where it fits `room` bytes of UTF-8, else the window that holds most of the wanted terms."""
-    if _cost(text) <= room:
+    if cost(text) <= room:
         return Excerpt("", text, whole=True)
     return _Window(text, max(1, room)).best(wanted)
 
@@ -96,7 +96,8 @@ def _width(char: str) -> int:
     return 1 if char < "\x80" else 2 if char < "\u0800" else 3 if char < "\U00010000" else 4
 
 
-def _cost(text: str) -> int:
+def cost(text: str) -> int:
+    """What a text takes of a budget: bytes of UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -179,3 +179,17 @@ def test_the_kept_count_is_the_true_one(tmp_path: Path, steps):
         assert Passages(db).count() == len(held(db))
     finally:
         db.close()
+
+
+def test_what_stands_around_a_passage(db: Database, two: Passages):
+    """Neighbours within reach, and earlier passages of the definitions around it; nothing of another document."""
+    ids = replace(db, ONE, *"abcdefgh")
+    replace(db, TWO, "x", "y")
+    symbols = ["", "Top", "Topping", "", "Top.a_b", "", "", "Top.a_b.c"]
+    with db.write() as tx:
+        for id, symbol in zip(ids, symbols, strict=True):
+            tx.execute("UPDATE passages SET symbol = ? WHERE id = ?", (symbol, id))
+    found = two.around([ids[0], ids[7], "unknown"], 1)
+    assert [row.ordinal for row in found[ids[0]]] == [0, 1]
+    assert [row.ordinal for row in found[ids[7]]] == [1, 4, 6, 7]
+    assert found["unknown"] == []

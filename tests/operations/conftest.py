@@ -13,18 +13,30 @@ from pathlib import Path
 import pytest
 
 from memoryd.files import Files
+from memoryd.operations import indexing
 from memoryd.operations.home import Caller, Home, open_home
 from memoryd.operations.indexing import catch_up
 from memoryd.operations.owner import own_home
 from memoryd.operations.recover import recover
+from tests.children import keep_child
+from tests.templates import lay
 
 
 @contextmanager
 def opened(root: Path, *, files: Files | None = None, clock: Callable[[], float] = time.time) -> Iterator[Home]:
     """Open, recover and close a home, as one daemon's life."""
+    if files is None and _begins_as_any(root):
+        lay(_first_life, root)
+    with _life(root, files=files, clock=clock) as home:
+        yield home
+
+
+@contextmanager
+def _life(root: Path, *, files: Files | None = None, clock: Callable[[], float] = time.time) -> Iterator[Home]:
     lock = own_home(root, wait_seconds=10)
     try:
         home = open_home(root, environment={}, files=files, clock=clock)
+        keep_child(home.host)
         try:
             recover(home)
             yield home
@@ -34,10 +46,33 @@ def opened(root: Path, *, files: Files | None = None, clock: Callable[[], float]
         lock.release()
 
 
+def _first_life(root: Path) -> None:
+    with _life(root):
+        pass
+    for reserve in (root / "store").glob("reserve*"):
+        reserve.unlink()  # room on the disk: every start takes it anew
+
+
+def _begins_as_any(root: Path) -> bool:
+    """Whether nothing lies there but settings that change nothing about an empty home."""
+    if not root.exists():
+        return True
+    config = root / "config.json"
+    if {entry.name for entry in root.iterdir()} != {config.name}:
+        return False
+    return not {"store", "vault", "model"} & json.loads(config.read_text()).keys()
+
+
 def settle(home: Home) -> None:
     """Do all background work that waits."""
     while catch_up(home):
         pass
+
+
+def index_words(home: Home) -> None:
+    """Only the keyword side of the background work: no model is needed."""
+    while home.documents.count_changed_after(home.generation.watermark.lexical_seq):
+        indexing.step(home, home.generation, lambda: True)
 
 
 def git(*arguments: object, cwd: Path) -> str:

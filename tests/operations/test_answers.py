@@ -5,20 +5,14 @@ from __future__ import annotations
 import pytest
 
 from memoryd.errors import InvalidInput
-from memoryd.operations import gateway, indexing, lifecycle, reading
+from memoryd.operations import gateway, lifecycle, reading
 from memoryd.operations.brief import recall
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
 from memoryd.operations.scan import scan_corpora
-from tests.operations.conftest import configure, opened
+from tests.operations.conftest import configure, index_words, opened
 
 HERE = Caller()
-
-
-def index_words(home):
-    """Only the keyword side of the background work: no model is needed."""
-    while home.documents.count_changed_after(home.generation.watermark.lexical_seq):
-        indexing.step(home, home.generation, lambda: True)
 
 
 @pytest.fixture

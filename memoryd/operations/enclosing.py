@@ -1,0 +1,233 @@
+"""What stands around a found passage: the rest of its definition or section, the turns before and after it?
+
+Only where the results leave room in their budget, so that no hit loses words to another one's surroundings. All of it
+is exact pieces of stored bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoryd.catalog.passages import PassageRow
+from memoryd.digest import document_id
+from memoryd.errors import MemorydError
+from memoryd.extract.text import slice_text
+from memoryd.operations.found import Found, source_of
+from memoryd.operations.home import Home
+from memoryd.search.excerpt import Excerpt, Location, cost, cut, locate, split_budget
+
+REACH = 4
+"""Passages before and after the found one that may join it."""
+LEAST_BYTES = 60
+"""Less room than this is left alone."""
+HEADER_CHARS = 400
+TURN_BYTES = 4000
+"""A document beyond this is no turn of a conversation."""
+ROLES = frozenset({"user", "assistant", "human", "ai", "system", "tool", "agent", "you"})
+"""How headings of a transcript begin that name who speaks."""
+
+_SPEAKER = re.compile(r"\s*[*#> ]*[^\W\d_][\w .'-]{0,40}:\**\s")
+_LAST_NUMBER = re.compile(rb"\d{1,9}(?=[^\d/]*\Z)")
+
+
+@dataclass(slots=True)
+class Around:
+    """`excerpt` (and where its text begins) takes the place of the passage's own; `within` are first lines of the
+    definitions around it, `before` and `after` a conversation's turns, as answers show them."""
+
+    excerpt: Excerpt
+    start: int
+    line_start: int
+    within: list[dict[str, Any]] = field(default_factory=list)
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
+def surrounded(home: Home, found: Sequence[Found], excerpts: Sequence[Excerpt], room: int) -> list[Around]:
+    """Each excerpt with what of its surroundings fits into `room` bytes of UTF-8, shared by all."""
+    around = [
+        Around(excerpt, one.passage.start, one.passage.line_start) for one, excerpt in zip(found, excerpts, strict=True)
+    ]
+    room -= sum(cost(excerpt.text) for excerpt in excerpts)
+    parted = [at for at, one in enumerate(found) if not _alone(one)]
+    if parted and room >= LEAST_BYTES:
+        beside = home.passages.around([found[at].passage.id for at in parted], REACH)
+        rows = {at: beside[found[at].passage.id] for at in parted}
+        room -= _put_headers(home, found, around, rows)
+        room -= _widen(home, found, around, rows, room)
+    if room >= LEAST_BYTES:
+        _put_turns(home, found, around, room)
+    return around
+
+
+def _alone(one: Found) -> bool:
+    """Whether the passage is all that there is of its document, as far as that can be told without asking."""
+    return not one.passage.ordinal and one.passage.end + 2 >= one.row.size
+
+
+# -- the rest of a definition or section
+
+
+def _widen(
+    home: Home, found: Sequence[Found], around: list[Around], rows: dict[int, list[PassageRow]], room: int
+) -> int:
+    """Let whole passages of the same definition or section join, as many as fit; how many bytes they took."""
+    runs = {at: _run(found[at].passage, beside) for at, beside in rows.items() if around[at].excerpt.whole}
+    wants = {at: run[-1].end - run[0].start - _size(found[at].passage) for at, run in runs.items()}
+    shares = dict(zip(wants, split_budget(list(wants.values()), max(0, room)), strict=True))
+    spans = {at: _grown(run, found[at].passage, shares[at]) for at, run in runs.items()}
+    spans = {at: (first, last) for at, (first, last) in spans.items() if first is not last}
+    asked = [(found[at].row.address or "", first.start, last.end) for at, (first, last) in spans.items()]
+    used = 0
+    for (at, (first, _)), data in zip(spans.items(), home.store.read_ranges(asked) if asked else (), strict=True):
+        if isinstance(data, MemorydError):
+            continue  # the passage itself could be read, and is shown
+        text = slice_text(data, 0, len(data), found[at].row.encoding)
+        more = cost(text) - cost(around[at].excerpt.text)
+        if used + more <= room:
+            used += more
+            around[at].excerpt = Excerpt("", text, whole=True)
+            around[at].start, around[at].line_start = first.start, first.line_start
+    return used
+
+
+def _size(row: PassageRow) -> int:
+    return row.end - row.start
+
+
+def _run(passage: PassageRow, beside: Sequence[PassageRow]) -> list[PassageRow]:
+    """The passages next to each other, this one among them, that are of one definition, section or conversation."""
+    held = {row.ordinal: row for row in beside}
+    run = [passage]
+    for step in (-1, 1):
+        at = passage.ordinal + step
+        while abs(at - passage.ordinal) <= REACH and at in held and _together(passage, held[at]):
+            run.insert(0 if step < 0 else len(run), held[at])
+            at += step
+    return run
+
+
+def _together(passage: PassageRow, other: PassageRow) -> bool:
+    if passage.symbol:
+        return other.symbol == passage.symbol or other.symbol.startswith(f"{passage.symbol}.")
+    if other.symbol:
+        return False
+    deep = len(passage.heading)
+    same = other.heading[:deep] == passage.heading if deep else not other.heading
+    return same or (_is_turn(passage) and _is_turn(other))
+
+
+def _is_turn(row: PassageRow) -> bool:
+    words = row.heading[-1].split() if row.heading else []
+    return bool(words) and words[0].strip(":*").casefold() in ROLES
+
+
+def _grown(run: Sequence[PassageRow], passage: PassageRow, share: int) -> tuple[PassageRow, PassageRow]:
+    """First and last passage of the widest piece of a run around `passage` that takes at most `share` bytes more."""
+    first = last = next(at for at, row in enumerate(run) if row.ordinal == passage.ordinal)
+    limit = _size(passage) + share
+    grew = True
+    while grew:
+        grew = False
+        if first and run[last].end - run[first - 1].start <= limit:
+            first, grew = first - 1, True
+        if last + 1 < len(run) and run[last + 1].end - run[first].start <= limit:
+            last, grew = last + 1, True
+    return run[first], run[last]
+
+
+# -- first lines of the definitions around it
+
+
+def _put_headers(home: Home, found: Sequence[Found], around: list[Around], rows: dict[int, list[PassageRow]]) -> int:
+    """Name the definitions around a piece of code by their first lines; how many bytes these take."""
+    wanted = [(at, name, row) for at, beside in rows.items() for name, row in _openers(found[at].passage, beside)]
+    asked = [(found[at].row.address or "", row.start, row.end) for at, _, row in wanted]
+    used = 0
+    for (at, name, row), data in zip(wanted, home.store.read_ranges(asked) if asked else (), strict=True):
+        if isinstance(data, MemorydError):
+            continue
+        header = _header(slice_text(data, 0, len(data), found[at].row.encoding), name.rsplit(".", 1)[-1])
+        if header is not None:
+            place = locate(header, start=row.start, line_start=row.line_start, encoding=found[at].row.encoding)
+            around[at].within.append({"symbol": name, **_shown(header.text, place)})
+            used += cost(header.text)
+    return used
+
+
+def _openers(passage: PassageRow, beside: Sequence[PassageRow]) -> Iterator[tuple[str, PassageRow]]:
+    """The names of the definitions that a passage is part of, outer ones first, each with the passage it begins in."""
+    parts = passage.symbol.split(".") if passage.symbol else []
+    for deep in range(1, len(parts) + 1):
+        name = ".".join(parts[:deep])
+        row = next((row for row in beside if row.symbol == name), None)
+        if row is not None and row.ordinal < passage.ordinal:
+            yield name, row
+
+
+def _header(text: str, name: str) -> Excerpt | None:
+    """The lines of a passage in which the definition of `name` begins, up to the colon that ends them."""
+    begin = re.search(rf"^[ \t]*((?:async[ \t]+)?(?:def|class)[ \t]+{re.escape(name)}\b)", text, re.MULTILINE)
+    if begin is None:
+        return None
+    start = begin.start(1)
+    end = re.compile(r":[ \t]*(?:#.*)?$", re.MULTILINE).search(text, begin.end(), start + HEADER_CHARS)
+    shown = text[start : end.start() + 1 if end is not None else _line_end(text, start)]
+    return Excerpt(text[:start], shown, whole=False)
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
+
+
+# -- the turns before and after
+
+
+def _put_turns(home: Home, found: Sequence[Found], around: list[Around], room: int) -> None:
+    """Where documents are turns of a conversation, each of which its path numbers, show the one before and after."""
+    wanted: dict[str, tuple[int, int]] = {}
+    for at, one in enumerate(found):
+        if one.row.size <= TURN_BYTES and _SPEAKER.match(one.text):
+            for step in (-1, 1):
+                for path in numbered_beside(one.row.path, step):
+                    wanted[document_id(one.row.source, path)] = (at, step)
+    rows = home.documents.get_many(list(wanted)) if wanted else {}
+    turns = [
+        (*wanted[id], row)
+        for id, row in rows.items()
+        if row.address is not None and row.status == "in_force" and row.size <= TURN_BYTES
+        if row.scope == found[wanted[id][0]].row.scope
+    ]
+    firsts = home.passages.firsts([row.document_id for *_, row in turns]) if turns else {}
+    turns = [turn for turn in turns if turn[2].document_id in firsts]
+    places = [firsts[row.document_id] for *_, row in turns]
+    read = home.store.read_ranges([(t[2].address or "", p.start, p.end) for t, p in zip(turns, places, strict=True)])
+    shares = split_budget([_size(place) for place in places], room)
+    for (at, step, row), place, data, share in zip(turns, places, read, shares, strict=True):
+        if isinstance(data, MemorydError) or share < min(LEAST_BYTES, len(data)):
+            continue
+        piece = cut(slice_text(data, 0, len(data), row.encoding), frozenset(), share)
+        where = locate(piece, start=place.start, line_start=place.line_start, encoding=row.encoding)
+        told = {"source": source_of(row), "address": row.address, **_shown(piece.text, where)}
+        if step < 0:
+            around[at].before = told
+        else:
+            around[at].after = told
+
+
+def numbered_beside(path: bytes, step: int) -> list[bytes]:
+    """The paths that differ from this one only in that the last number of the file's name is `step` more."""
+    found = _LAST_NUMBER.search(path)
+    if found is None or int(found[0]) + step < 0:
+        return []
+    plain = b"%d" % (int(found[0]) + step)
+    names = dict.fromkeys([plain.rjust(len(found[0]), b"0"), plain])
+    return [path[: found.start()] + name + path[found.end() :] for name in names]
+
+
+def _shown(text: str, place: Location) -> dict[str, Any]:
+    return {"content": text, "bytes": [place.start, place.end], "lines": [place.line_start, place.line_end]}
