@@ -52,7 +52,9 @@ class Generation:
         self._committing = 0
         self._closed = False
         self.lexical = self._leg(LEXICAL, lambda: LexicalIndex.open(path / LEXICAL))
-        self.vectors = self._leg(VECTORS, lambda: VectorIndex.open(path / VECTORS, identity.dims))
+        self.vectors = self._leg(
+            VECTORS, lambda: VectorIndex.open(path / VECTORS, identity.dims, sparse=identity.sparse)
+        )
         if self.vectors is not None:
             self.vectors.expect(watermark.vector_count)
 
@@ -187,7 +189,7 @@ class Generations:
         self._files.mkdir(path, owner=OWNER)
         try:
             LexicalIndex.create(path / LEXICAL).close()
-            VectorIndex.create(path / VECTORS, identity.dims).close()
+            VectorIndex.create(path / VECTORS, identity.dims, sparse=identity.sparse).close()
             write_watermark(path, Watermark(), self._files)
             write_manifest(path, identity, self._files)
         except (IndexProblem, DiskFull, OSError):

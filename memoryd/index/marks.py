@@ -24,12 +24,14 @@ _NAME = re.compile(r"gen-([1-9][0-9]{0,9})\Z")
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """What two sets of indexes must share: model fingerprint, dimensions, analysers, passage schema."""
+    """What two sets of indexes must share: model fingerprint, dimensions, analysers, passage schema, and whether the
+    model also gives sparse vectors."""
 
     model: str
     dims: int
     analysis: int
     passages: int
+    sparse: bool = False
 
     def __str__(self) -> str:
         model = f"model {self.model[:12]} with {self.dims} dimensions"
@@ -61,7 +63,7 @@ def read_manifest(path: Path) -> IndexIdentity:
     data = _read(path / MANIFEST)
     if data.get("number") != number_of(path.name) or not isinstance(data.get("identity"), dict):
         raise IndexDamaged(f"{path / MANIFEST} belongs to another folder.", path=str(path / MANIFEST))
-    return _exact(IndexIdentity("", 0, 0, 0), data["identity"], path / MANIFEST)
+    return _exact(IndexIdentity("", 0, 0, 0), {"sparse": False, **data["identity"]}, path / MANIFEST)
 
 
 def write_manifest(path: Path, identity: IndexIdentity, files: Files) -> None:

@@ -1,4 +1,4 @@
-"""Which passages lie nearest to a query's vector, within a filter?
+"""Which passages lie nearest to a query's vector, dense or sparse, within a filter?
 
 One shard of an embedded engine that has no checksums and panics on some damage. So vectors are examined before they
 are written, a sample is examined at open, the count is compared by the caller, and everything the engine raises is
@@ -14,10 +14,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import sys
 import threading
 import uuid
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,8 +25,11 @@ from typing import cast
 import qdrant_edge as engine
 
 from memoryd.errors import DiskFull, IndexDamaged, IndexProblem
+from memoryd.index import packed
 from memoryd.records import Filter, LegHit
 
+DENSE, SPARSE = "", "sparse"
+"""Names of the engine's vectors; the first one is its default."""
 SEARCH_THREADS = 2
 UPSERT_POINTS = 50
 """Points of one engine call, which holds the interpreter for about 3 ms."""
@@ -48,7 +49,7 @@ _INDEXED = (*_SINGLE, "ancestors")
 
 @dataclass(frozen=True, slots=True)
 class VectorEntry:
-    """One embedded passage. `passage_id` is a UUID text, `vector` float32 little-endian of the index's dimension."""
+    """One embedded passage. `passage_id` is a UUID text; `index.packed` tells the form of `vector` and `sparse`."""
 
     passage_id: str
     document_id: str
@@ -58,15 +59,17 @@ class VectorEntry:
     status: str
     ancestors: list[str]
     vector: bytes
+    sparse: bytes = b""
 
 
 class VectorIndex:
     """One directory of the engine's files. Searches may run in any thread while one thread writes."""
 
-    def __init__(self, path: Path, dims: int, shard: engine.EdgeShard) -> None:
+    def __init__(self, path: Path, dims: int, shard: engine.EdgeShard, *, sparse: bool) -> None:
         """Use `create` or `open`."""
         self.path = path
         self.dims = dims
+        self.sparse = sparse
         self._shard = shard
         self._gate = threading.Condition()
         self._users = 0
@@ -78,26 +81,29 @@ class VectorIndex:
         self._torn = False
 
     @classmethod
-    def create(cls, path: Path, dims: int) -> VectorIndex:
-        """A new, empty index in `path` (made where missing). Raises IndexDamaged where something lies there."""
+    def create(cls, path: Path, dims: int, *, sparse: bool = False) -> VectorIndex:
+        """A new, empty index in `path` (made where missing), with room for sparse vectors where asked for.
+
+        Raises IndexDamaged where something lies there.
+        """
         require_room(path.parent)
         with _border(path):
             path.mkdir(parents=True, exist_ok=True)
-            shard = engine.EdgeShard.create(str(path), _config(dims))
+            shard = engine.EdgeShard.create(str(path), _config(dims, sparse))
             on_disk = engine.KeywordIndexParams(memory=engine.Memory.Cold)
             for name in _INDEXED:
                 shard.update(engine.UpdateOperation.create_field_index(name, on_disk))
             shard.flush()
-        return cls(path, dims, shard)
+        return cls(path, dims, shard, sparse=sparse)
 
     @classmethod
-    def open(cls, path: Path, dims: int) -> VectorIndex:
+    def open(cls, path: Path, dims: int, *, sparse: bool = False) -> VectorIndex:
         """The index in `path`. Raises IndexDamaged where there is none, or it or its sample cannot be read."""
         with _border(path):
             # The engine makes an empty shard out of an empty directory; that would be a silent loss.
             if not any((path / "segments").glob("*/segment.json")):
                 raise IndexDamaged(f"There is no vector index in {path}.", leg="vectors", path=str(path))
-            found = cls(path, dims, engine.EdgeShard.load(str(path), _config(dims)))
+            found = cls(path, dims, engine.EdgeShard.load(str(path), _config(dims, sparse)), sparse=sparse)
             try:
                 found._examine()
             except BaseException:  # let go of what was taken, then raised on
@@ -164,12 +170,30 @@ class VectorIndex:
 
         Raises IndexProblem for a vector that fits no point, IndexDamaged where the engine fails.
         """
-        values = self._values(vector, "The query")
+        values = packed.dense(vector, self.dims, "The query")
+        return self._nearest(engine.Query.Nearest(values), filter, limit)
+
+    def search_sparse(self, weights: bytes, filter: Filter, limit: int) -> list[LegHit]:
+        """The `limit` passages with the largest product of sparse weights, best first, equal scores by id.
+
+        None without a token in common. Raises IndexProblem for bytes that are no sparse vector and for an index
+        without sparse vectors, IndexDamaged where the engine fails.
+        """
+        ids, values = packed.sparse(weights, "The query")
+        if not self.sparse:
+            raise IndexProblem(f"The vector index in {self.path} holds no sparse vectors.", leg="vectors")
+        if not ids:
+            return []
+        with _border(self.path):
+            query = engine.Query.Nearest(engine.SparseVector(ids, values), using=SPARSE)
+        return self._nearest(query, filter, limit)
+
+    def _nearest(self, query: engine.Query, filter: Filter, limit: int) -> list[LegHit]:
         if limit < 1 or not filter.scopes or not filter.statuses:
             return []
         request = engine.QueryRequest(
             limit=limit + TIE_MARGIN,
-            query=engine.Query.Nearest(values),
+            query=query,
             filter=_condition(filter),
             params=engine.SearchParams(exact=True),
             with_payload=["document_id"],
@@ -190,7 +214,7 @@ class VectorIndex:
     def damaged(self) -> Iterator[str]:
         """Passage ids of points whose stored vector is no unit vector; reads every vector. Raises IndexDamaged."""
         for record in self._scroll(with_vector=True):
-            if not _is_unit(record.vector, self.dims):
+            if not packed.is_unit(record.vector, self.dims):
                 yield str(record.id)
 
     def stale(self, expected: Callable[[list[str]], Mapping[str, bytes]]) -> Iterator[str]:
@@ -212,7 +236,7 @@ class VectorIndex:
         known = expected([str(record.id) for record in page])
         for record in page:
             wanted = known.get(str(record.id))
-            if wanted is not None and not _is_same(record.vector, _floats(wanted)):
+            if wanted is not None and not packed.is_same(record.vector, packed.floats(wanted)):
                 yield str(record.id)
 
     def close(self) -> None:
@@ -245,7 +269,10 @@ class VectorIndex:
         offset = None
         while True:
             request = engine.ScrollRequest(
-                offset=offset, limit=limit or PAGE, with_payload=["document_id"], with_vector=with_vector
+                offset=offset,
+                limit=limit or PAGE,
+                with_payload=["document_id"],
+                with_vector=[DENSE] if with_vector else False,
             )
             with self._using() as shard:
                 records, offset = shard.scroll(request)
@@ -256,7 +283,7 @@ class VectorIndex:
     def _examine(self) -> None:
         """A few stored vectors are whole and found, and the indexes that filters use know every point."""
         sample = list(self._scroll(with_vector=True, limit=SAMPLE))
-        broken = [str(record.id) for record in sample if not _is_unit(record.vector, self.dims)]
+        broken = [str(record.id) for record in sample if not packed.is_unit(record.vector, self.dims)]
         if sample and not broken:
             wanted = sample[len(sample) // 2]
             nearest = engine.QueryRequest(limit=1, query=engine.Query.Nearest(cast("list[float]", wanted.vector)))
@@ -285,20 +312,13 @@ class VectorIndex:
             "ancestors": list(entry.ancestors),
             "document_id": entry.document_id,
         }
-        values = self._values(entry.vector, f"Passage {entry.passage_id}")
+        values = packed.dense(entry.vector, self.dims, f"Passage {entry.passage_id}")
+        ids, weights = packed.sparse(entry.sparse, f"Passage {entry.passage_id}")
         with _border(self.path):
-            return engine.Point(entry.passage_id, values, payload)
-
-    def _values(self, vector: bytes, whose: str) -> list[float]:
-        if len(vector) != self.dims * 4:
-            raise IndexProblem(
-                f"{whose} has a vector of {len(vector) / 4:g} dimensions, the index {self.dims}.", leg="vectors"
-            )
-        values = _floats(vector)
-        norm = math.sqrt(math.fsum(value * value for value in values))
-        if not math.isfinite(norm) or norm < 1e-12:
-            raise IndexProblem(f"{whose} has a vector that is zero or not finite.", leg="vectors")
-        return values
+            if not self.sparse:
+                return engine.Point(entry.passage_id, values, payload)
+            both: engine.Vector = {DENSE: values, SPARSE: engine.SparseVector(ids, weights)}
+            return engine.Point(entry.passage_id, both, payload)
 
 
 def _sync_log(folder: Path) -> None:
@@ -320,13 +340,6 @@ def require_room(path: Path, free: Callable[[Path], int] | None = None) -> None:
 def _document_of(found: engine.ScoredPoint | engine.Record) -> str:
     """A point without its payload can only come from damage; it then belongs to no document."""
     return str((found.payload or {}).get("document_id", ""))
-
-
-def _floats(vector: bytes) -> list[float]:
-    values = array("f", vector)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values.tolist()
 
 
 def _visible(scope: str, status: str) -> str:
@@ -353,25 +366,13 @@ def _deletion(document_ids: list[str], kept: set[engine.PointId]) -> engine.Upda
     return engine.UpdateOperation.delete_points_by_filter(gone)
 
 
-def _is_unit(vector: object, dims: int) -> bool:
-    if not isinstance(vector, list) or len(vector) != dims:
-        return False
-    norm = math.sqrt(math.fsum(value * value for value in vector))
-    return math.isfinite(norm) and abs(norm - 1.0) < 1e-3
-
-
-def _is_same(stored: object, wanted: list[float]) -> bool:
-    """Whether the stored unit vector points where the wanted one does."""
-    if not isinstance(stored, list) or len(stored) != len(wanted):
-        return False
-    norm = math.sqrt(math.fsum(value * value for value in wanted))
-    return norm > 0 and math.fsum(a * b for a, b in zip(stored, wanted, strict=True)) / norm > 0.999
-
-
-def _config(dims: int) -> engine.EdgeConfig:
+def _config(dims: int, sparse: bool) -> engine.EdgeConfig:
     cold = engine.Memory.Cold
     vectors = engine.EdgeVectorParams(size=dims, distance=engine.Distance.Cosine, memory=cold)
-    return engine.EdgeConfig(vectors=vectors, payload_memory=cold, max_search_threads=SEARCH_THREADS)
+    lexical = {SPARSE: engine.EdgeSparseVectorParams(memory=cold)} if sparse else None
+    return engine.EdgeConfig(
+        vectors=vectors, sparse_vectors=lexical, payload_memory=cold, max_search_threads=SEARCH_THREADS
+    )
 
 
 @contextmanager

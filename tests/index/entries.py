@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memoryd.digest import document_id, passage_id, sha256_hex
 from memoryd.index.lexical import LexicalEntry
@@ -56,3 +56,9 @@ def words(name: str, text: str) -> LexicalEntry:
     return LexicalEntry(
         document, "", "global", "document", "", "in_force", ancestors("docs", name.encode()), name, text
     )
+
+
+def sparse(weights: Mapping[int, float]) -> bytes:
+    """A sparse vector as it travels."""
+    ids = sorted(weights)
+    return array.array("I", ids).tobytes() + packed([weights[one] for one in ids])

@@ -114,7 +114,7 @@ def test_files_on_disk_are_those_of_the_format(root):
     assert sorted(path.name for path in folder.iterdir()) == ["lexical", "manifest.json", "vectors", "watermark.json"]
     model = "m" * 64
     assert (folder / "manifest.json").read_text() == (
-        f'{{"identity":{{"analysis":1,"dims":{DIMS},"model":"{model}","passages":1}},"number":1,"v":1}}\n'
+        f'{{"identity":{{"analysis":1,"dims":{DIMS},"model":"{model}","passages":1,"sparse":false}},"number":1,"v":1}}\n'
     )
     assert (folder / "watermark.json").read_text() == (
         '{"lexical_count":1,"lexical_seq":1,"v":1,"vault_commit":"commit 1","vector_count":1,"vector_seq":1}\n'
@@ -466,3 +466,10 @@ def test_a_set_that_cannot_be_made_leaves_nothing_behind(root: Path):
     with pytest.raises(OSError, match="space"):
         Generations(root, Files(full)).create(IDENTITY)
     assert list(root.iterdir()) == []
+
+
+def test_a_set_made_before_sparse_vectors_is_still_read(root, opened):
+    published(root, "a.md")
+    manifest = root / "gen-1" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(',"sparse":false', ""))
+    assert names(opened(current(root)[0]))

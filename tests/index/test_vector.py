@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from memoryd.errors import IndexDamaged, IndexProblem
 from memoryd.index import vector as module
+from memoryd.index.packed import floats
 from memoryd.index.vector import VectorEntry, VectorIndex
 from memoryd.records import Filter, LegHit
-from tests.index.entries import DIMS, EVERYWHERE, cosine, entry, packed, unit
+from tests.index.entries import DIMS, EVERYWHERE, cosine, entry, packed, sparse, unit
 
 STATUSES = ("in_force", "superseded", "archived")
 
@@ -61,7 +62,7 @@ def test_a_hit_names_document_passage_and_cosine(index):
     (hit,) = index.search(one.vector, EVERYWHERE, 1)
     assert (hit.document_id, hit.passage_id) == (one.document_id, one.passage_id)
     assert hit.score == pytest.approx(1.0, abs=1e-5)
-    assert index.search(packed([-x for x in module._floats(one.vector)]), EVERYWHERE, 2)[-1].score == pytest.approx(-1)
+    assert index.search(packed([-x for x in floats(one.vector)]), EVERYWHERE, 2)[-1].score == pytest.approx(-1)
 
 
 fields = st.fixed_dictionaries(
@@ -512,3 +513,40 @@ def test_a_vector_of_another_text_is_stale(index):
     assert list(index.stale(expected)) == [foreign.passage_id]
     assert sorted(asked) == sorted([good.passage_id, foreign.passage_id, unknown.passage_id])
     assert list(index.stale(lambda _passages: {})) == []
+
+
+def test_sparse_vectors_are_searched_by_their_product_within_the_filter(tmp_path):
+    index = VectorIndex.create(tmp_path / "v", DIMS, sparse=True)
+    entries = [
+        entry("a.md", sparse=sparse({7: 1.0, 9: 0.5})),
+        entry("b.md", sparse=sparse({7: 3.0})),
+        entry("c.md", sparse=sparse({8: 9.0})),
+        entry("other.md", sparse=sparse({7: 9.0}), scope="p-x-00000000"),
+        entry("none.md"),
+    ]
+    index.replace([one.document_id for one in entries], entries)
+    index.flush()
+    found = index.search_sparse(sparse({7: 2.0, 9: 2.0, 1000: 1.0}), EVERYWHERE, 10)
+    assert [(hit.document_id, round(hit.score, 4)) for hit in found] == [
+        (entries[1].document_id, 6.0),
+        (entries[0].document_id, 3.0),
+    ]
+    assert index.search_sparse(b"", EVERYWHERE, 10) == []
+    assert len(index.search(unit(1), EVERYWHERE, 10)) == 4
+    index.replace([entries[1].document_id], [])
+    index.close()
+    again = VectorIndex.open(tmp_path / "v", DIMS, sparse=True)
+    assert [hit.document_id for hit in again.search_sparse(sparse({7: 1.0}), EVERYWHERE, 10)] == [
+        entries[0].document_id
+    ]
+    assert list(again.damaged()) == []
+    again.close()
+
+
+def test_an_index_without_sparse_vectors_says_so(tmp_path):
+    index = VectorIndex.create(tmp_path / "v", DIMS)
+    with pytest.raises(IndexProblem, match="no sparse vectors"):
+        index.search_sparse(sparse({7: 1.0}), EVERYWHERE, 10)
+    index.close()
+    with pytest.raises(IndexDamaged):
+        VectorIndex.open(tmp_path / "v", DIMS, sparse=True)
