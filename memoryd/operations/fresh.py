@@ -40,9 +40,19 @@ def differs(home: Home, row: DocumentRow | None, one: Seen) -> bool:
     if row is None or row.address is None or one.data is None:
         return True
     told = (row.address, row.scope, row.kind, row.exec)
-    known = told == (address_of(one.data), one.scope, one.kind, one.exec)
-    lost = row.extractor == UNREAD or row.address in home.store.damaged
-    return not known or lost or home.store.size(row.address) is None
+    return told != (address_of(one.data), one.scope, one.kind, one.exec) or _lost(home, row)
+
+
+def holds(home: Home, row: DocumentRow | None, data: bytes) -> bool:
+    """Whether packs and catalog hold exactly these bytes for a vault file. The same bytes at one path say the same of
+    it: they need not be parsed to be compared."""
+    return row is not None and row.address == address_of(data) and not _lost(home, row)
+
+
+def _lost(home: Home, row: DocumentRow) -> bool:
+    """Whether the packs miss a content that there should be, or hold it damaged."""
+    assert row.address is not None
+    return row.extractor == UNREAD or row.address in home.store.damaged or home.store.size(row.address) is None
 
 
 def take_files(home: Home, paths: Iterable[bytes], gone: Collection[bytes] = ()) -> dict[str, int]:

@@ -17,7 +17,7 @@ from memoryd.catalog.documents import DocumentRow
 from memoryd.catalog.state import Intent
 from memoryd.digest import address_of, document_id
 from memoryd.errors import NotFound, StoreError, VaultError
-from memoryd.operations.fresh import damaged_files, differs, take_files, vault_seen
+from memoryd.operations.fresh import damaged_files, holds, take_files
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import follow_packs
 from memoryd.records import VAULT_SOURCE, shown_path
@@ -68,7 +68,7 @@ def look_ahead(home: Home) -> None:
     same = {}
     for path, status in listing.items():
         with suppress(NotFound, VaultError):
-            if path in known and not differs(home, known[path], vault_seen(path, home.vault.read(path), known[path])):
+            if path in known and holds(home, known[path], home.vault.read(path)):
                 same[path] = status
     with home.vault_lane:
         home.vault_seen.update(same)
@@ -174,14 +174,14 @@ def _changed(
             settled.pop(path)  # nobody knows yet whether this write holds
         elif not (home.vault_seen.get(path) == status and path in known):
             try:
-                one = vault_seen(path, home.vault.read(path), known.get(path))
+                data = home.vault.read(path)
             except (NotFound, VaultError) as error:
                 home.notices[f"vault/{shown_path(path)}"] = error.message
                 settled.pop(path)
                 continue
             home.notices.pop(f"vault/{shown_path(path)}", None)
-            if differs(home, known.get(path), one):
-                changed[path] = address_of(one.data or b"")
+            if not holds(home, known.get(path), data):
+                changed[path] = address_of(data)
     home.vault_seen.clear()
     home.vault_seen.update(settled)
     return changed
