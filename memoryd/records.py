@@ -210,12 +210,51 @@ class Filter:
     path_prefix: str | None = None
 
 
+class Traits(NamedTuple):
+    """What an indexed entry is beyond its words, for ranking alone; 0 always means unknown or none.
+
+    `code`: how much it looks like code, 1 to 100. `day`: the day it speaks of or was made, counted from 1970-01-01.
+    `thread`: the conversation it belongs to (63 bits), `number` its place there, `speaker` who speaks (32 bits).
+    """
+
+    code: int = 0
+    day: int = 0
+    thread: int = 0
+    number: int = 0
+    speaker: int = 0
+
+    def packed(self) -> tuple[int, int, int]:
+        """Three numbers of at most 63 bits."""
+        return self.thread, self.number << 32 | self.speaker, self.day << 8 | self.code
+
+    @staticmethod
+    def unpacked(thread: int, place: int, nature: int) -> Traits:
+        """Inverse of `packed`."""
+        return Traits(nature & 255, nature >> 8, thread, place >> 32, place & 0xFFFF_FFFF)
+
+
+NO_TRAITS = Traits()
+
+
 class LegHit(NamedTuple):
     """One passage (or whole document, then `passage_id` is empty) found by one leg, best first in its list."""
 
     document_id: str
     passage_id: str
     score: float
+    traits: Traits = NO_TRAITS
+
+
+class Encoded(NamedTuple):
+    """What a model makes of one text, as bytes (see `index.packed`).
+
+    `dense` is a unit vector; `sparse` holds weights of tokens ('' where the model has none); `tokens` one vector of
+    signed bytes for each token ('' where not asked for), of which only the directions count.
+    """
+
+    dense: bytes
+    sparse: bytes = b""
+    tokens: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

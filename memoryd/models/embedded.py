@@ -6,16 +6,25 @@ vector then never depends on its neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy
 import onnxruntime
 from tokenizers import Tokenizer
 
 from memoryd.errors import ModelFilesWrong
 from memoryd.models.identity import EMBEDDED, ENGINE_MAJOR, ModelFiles, verify
+from memoryd.models.maxsim import Matrix, pack
+from memoryd.records import Encoded
 
 
 class EmbeddedModel:
     """all-MiniLM-L6-v2, int8: mean of the token vectors, L2-normalised. One thread at a time may use it."""
+
+    fingerprint = EMBEDDED.fingerprint
+    dims = EMBEDDED.dims
+    batch_tokens = 0
+    device = "cpu"
 
     def __init__(self, session: onnxruntime.InferenceSession, tokenizer: Tokenizer) -> None:
         self._session = session
@@ -37,18 +46,31 @@ class EmbeddedModel:
 
     def embed(self, text: str) -> bytes:
         """The vector of one text as little-endian float32; what is beyond the model's limits does not count."""
+        return self.encode([text], tokens=False)[0].dense
+
+    def encode(self, texts: Sequence[str], *, tokens: bool) -> list[Encoded]:
+        """One text after the other, with unit vectors of its tokens where asked for (not of the two that frame it)."""
+        found = []
+        for text in texts:
+            hidden = self._hidden(text)
+            found.append(Encoded(_pooled(hidden), b"", pack(hidden[1:-1]) if tokens else b""))
+        return found
+
+    def _hidden(self, text: str) -> Matrix:
         encoded = self._tokenizer.encode(text[: EMBEDDED.max_characters])  # it would read a megabyte to keep 256 tokens
-        mask = numpy.array([encoded.attention_mask], dtype=numpy.int64)
         values = {
             "input_ids": numpy.array([encoded.ids], dtype=numpy.int64),
-            "attention_mask": mask,
+            "attention_mask": numpy.array([encoded.attention_mask], dtype=numpy.int64),
             "token_type_ids": numpy.array([encoded.type_ids], dtype=numpy.int64),
         }
         (hidden,) = self._session.run(None, {name: values[name] for name in self._inputs})
-        weight = mask[0].astype(numpy.float32)
-        mean = weight @ hidden[0] / weight.sum()
-        unit = mean / numpy.linalg.norm(mean)
-        return bytes(unit.astype("<f4").tobytes())
+        return numpy.asarray(hidden[0], dtype=numpy.float32)
+
+
+def _pooled(hidden: Matrix) -> bytes:
+    weight = numpy.ones(len(hidden), dtype=numpy.float32)  # one text is never padded
+    mean = weight @ hidden / weight.sum()
+    return bytes((mean / numpy.linalg.norm(mean)).astype("<f4").tobytes())
 
 
 def _options(threads: int) -> onnxruntime.SessionOptions:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 from memoryd.errors import ModelUnavailable
 
 MAX_HEADER_BYTES = 64 * 1024
-MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 _LENGTHS = struct.Struct("<II")
 
 Read = Callable[[int], bytes]
@@ -55,6 +56,19 @@ def decode(read: Read) -> Frame | None:
     if not isinstance(header, dict):
         raise ModelUnavailable("A message of the model's process is damaged: its header is no object.")
     return Frame(header, payload)
+
+
+def joined(parts: Sequence[bytes]) -> tuple[list[int], bytes]:
+    """Several byte strings as one payload, with the lengths that take it apart again."""
+    return [len(part) for part in parts], b"".join(parts)
+
+
+def parted(lengths: Sequence[int], payload: bytes) -> list[bytes]:
+    """The byte strings of a payload. Raises ModelUnavailable where the lengths do not fit it."""
+    places = [0, *accumulate(lengths)]
+    if min([0, *lengths]) < 0 or places[-1] != len(payload):
+        raise ModelUnavailable("A message of the model's process is damaged: its lengths do not fit.")
+    return [payload[start:end] for start, end in pairwise(places)]
 
 
 def _exactly(read: Read, count: int, *, may_end: bool = False) -> bytes:

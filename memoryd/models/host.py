@@ -1,8 +1,9 @@
 """Who owns the model's process, and whose text is embedded next?
 
-One worker thread owns the child and its pipe. Queries overtake passages; one text is in the model at a time. The
-child starts with the first text, ends after `idle_seconds` without one, and comes back by itself when it dies: what
-was waiting keeps waiting. A text that ends the child twice is poisoned and never tried again by this host.
+One worker thread owns the child and its pipe. Queries and rerankings overtake passages; one forward runs at a time,
+over one query or a small batch of passages. The child starts with the first text, ends after `idle_seconds` without
+one, and comes back by itself when it dies: what was waiting keeps waiting. A text that ends the child twice, alone, is
+poisoned and never tried again by this host.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.errors import ModelFilesWrong, ModelUnavailable, TextPoisoned
-from memoryd.models.identity import EMBEDDED, ModelFiles, ModelIdentity
+from memoryd.models.identity import ModelFiles, ModelIdentity, ModelSpec, embedded_spec
 from memoryd.models.process import ChildFailed, ModelProcess, TextFailed
-from memoryd.models.waiting import Job, Waiting
+from memoryd.models.waiting import Job, Reranking, Waiting
+from memoryd.records import Encoded
 
 MAX_WAITING_QUERIES = 1000
 FIRST_BACKOFF_SECONDS = 0.1
@@ -39,17 +41,21 @@ class ModelHost:
         clock: Callable[[], float] = time.monotonic,
         command: Sequence[str] | None = None,
         files: ModelFiles | None = None,
+        spec: ModelSpec | None = None,
     ) -> None:
-        """`command` replaces the child's command line, `files` the installed model; nothing is started yet."""
-        self._identity = EMBEDDED
-        self._process = ModelProcess(command=command, files=files, threads=threads, log=log)
+        """`command` replaces the child's command line, `spec` the embedded model, `files` its installed files.
+
+        Nothing is started yet.
+        """
+        self._spec = spec or embedded_spec(files=files)
+        self._process = ModelProcess(self._spec, command=command, threads=threads, log=log)
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._changed = threading.Condition()
         self._waiting = Waiting()
         self._worker: threading.Thread | None = None
         self._closing = False
-        self._busy = False
+        self._busy = 0
         self._used = clock()
         self._not_before = clock()
         self._setbacks = 0
@@ -61,7 +67,7 @@ class ModelHost:
     @property
     def identity(self) -> ModelIdentity:
         """What makes the vectors of this host comparable."""
-        return self._identity
+        return self._spec.identity
 
     @property
     def loaded(self) -> bool:
@@ -70,7 +76,11 @@ class ModelHost:
             return self._state(self._clock()) == "ready"
 
     def embed_query(self, text: str, timeout: float) -> bytes:
-        """The unit vector of a query (float32 LE), waited for at most `timeout` seconds.
+        """The unit vector of a query (float32 LE): `encode_query` without the rest."""
+        return self.encode_query(text, timeout).dense
+
+    def encode_query(self, text: str, timeout: float) -> Encoded:
+        """What the model makes of a query, waited for at most `timeout` seconds.
 
         On a timeout the work goes on, so that the same query soon finds its vector. Raises ModelUnavailable,
         TextPoisoned, ModelFilesWrong.
@@ -93,24 +103,55 @@ class ModelHost:
         return job.outcome()
 
     def embed_passages(self, texts: Sequence[str], cancelled: Callable[[], bool]) -> list[bytes | None]:
-        """Unit vectors in the order of `texts`; None for a poisoned text.
+        """Unit vectors in the order of `texts`: `encode_passages` without the rest."""
+        return [None if one is None else one.dense for one in self.encode_passages(texts, cancelled)]
+
+    def encode_passages(
+        self, texts: Sequence[str], cancelled: Callable[[], bool], *, tokens: bool = False
+    ) -> list[Encoded | None]:
+        """What the model makes of each text, in order, token vectors where asked for; None for a poisoned text.
 
         Waits as long as it takes, also through restarts of the child. Once `cancelled()` is true it returns what is
         there, with None for the rest. Raises ModelFilesWrong, and ModelUnavailable when the host is closed.
         """
         with self._changed:
-            jobs = [self._waiting.job(text, query=False) for text in texts]
+            jobs = [self._waiting.job(text, query=False, tokens=tokens) for text in texts]
             self._enqueue(jobs)
         try:
             for job in jobs:
                 while not (job.done.wait(LOOK_SECONDS) or cancelled()):
                     pass
                 if cancelled():
-                    return [one.vector for one in jobs]
+                    return [one.encoded for one in jobs]
         finally:
             with self._changed:
                 self._waiting.withdraw(jobs)
         return [None if isinstance(job.error, TextPoisoned) else job.outcome() for job in jobs]
+
+    def rerank(self, method: str, query: str, candidates: Sequence[tuple[str, bytes]], seconds: float) -> Reranking:
+        """Score passages (text, token vectors or b"") against a query by `maxsim` or `bge-reranker:FOLDER`.
+
+        Never raises: what does not come within `seconds` has no scores but a reason.
+        """
+        asked = Reranking(method, query, candidates, seconds)
+        with self._changed:
+            try:
+                if len(self._waiting.queries) >= MAX_WAITING_QUERIES:
+                    raise ModelUnavailable("Too many queries wait for the embedding model.")
+                self._enqueue([asked])
+            except (ModelUnavailable, ModelFilesWrong) as error:
+                asked.finish(None, [], error.message)
+        if not asked.done.wait(seconds):
+            with self._changed:
+                if asked in self._waiting.queries:
+                    self._waiting.queries.remove(asked)
+            return Reranking(method, query, (), seconds, reason=f"it did not come within {seconds:g} s")
+        return asked
+
+    def warm(self) -> None:
+        """Load the model in the background. Raises ModelUnavailable, ModelFilesWrong."""
+        with self._changed:
+            self._enqueue([self._waiting.job("warm", query=True)])
 
     def poisoned(self) -> frozenset[str]:
         """SHA-256 (hex, of the UTF-8 text) of the passages that this host gave up on."""
@@ -125,7 +166,11 @@ class ModelHost:
             return {
                 "state": state,
                 "pid": self._process.pid if state in ("loading", "ready") else None,
-                "name": self._identity.name,
+                "name": self.identity.name,
+                "why": self._spec.why,
+                "dims": self.identity.dims,
+                "language": self.identity.language,
+                "device": self._process.device,
                 "queued": len(self._waiting) + self._busy,
                 "restarts": self._restarts,
                 "poisoned": len(self._waiting.poisoned),
@@ -138,15 +183,14 @@ class ModelHost:
         """End the child and give every waiter ModelUnavailable; bounded by the kernel's time to kill."""
         with self._changed:
             self._closing = True
-            for job in self._waiting.take_all():
-                self._waiting.finish(job, error=_closed())
+            self._waiting.abandon(_closed())
             worker = self._worker
             self._changed.notify_all()
         self._process.kill()
         if worker is not None:
             worker.join()
 
-    def _enqueue(self, jobs: list[Job]) -> None:
+    def _enqueue(self, jobs: list[Job] | list[Reranking]) -> None:
         self._require_open()
         self._require_files()
         self._waiting.add(jobs)
@@ -163,7 +207,7 @@ class ModelHost:
         """While the files were just found wrong, say so at once instead of loading them for every call."""
         wrong = self._files_wrong
         if wrong is not None and self._clock() < self._not_before:
-            raise ModelFilesWrong(wrong.message, **wrong.details)
+            raise ModelFilesWrong(wrong.message, next_step=wrong.next_step, **wrong.details)
 
     def _state(self, now: float) -> str:
         if self._closing:
@@ -175,36 +219,34 @@ class ModelHost:
         return "backoff" if now < self._not_before else "off"
 
     def _work(self) -> None:
-        job: Job | None = None
+        taken: list[Job] | Reranking | None = None
         try:
-            while (job := self._next()) is not None:
-                self._serve(job)
+            while (taken := self._next()) is not None:
+                self._serve(taken)
         finally:  # also where a fault of ours ends this thread: nobody waits for ever, the next text starts another
             self._process.end()
             with self._changed:
                 self._worker = None
-                for one in [*([job] if job is not None else []), *self._waiting.take_all()]:
-                    if not one.done.is_set():
-                        self._waiting.finish(one, error=ModelUnavailable("The embedding model's thread ended."))
+                self._waiting.abandon(ModelUnavailable("The embedding model's thread ended."), *_each(taken))
 
-    def _next(self) -> Job | None:
-        """The next text once it may run; None when the host closes. Ends an idle child meanwhile."""
+    def _next(self) -> list[Job] | Reranking | None:
+        """What is next once it may run; None when the host closes. Ends an idle child meanwhile."""
         while True:
             with self._changed:
-                self._busy = False
-                job = self._wait()
-                if job is not None or self._closing:
-                    self._busy = job is not None
-                    return job
+                self._busy = 0
+                taken = self._wait()
+                if taken is not None or self._closing:
+                    self._busy = len(_each(taken))
+                    return taken
             self._process.end()
 
-    def _wait(self) -> Job | None:
+    def _wait(self) -> list[Job] | Reranking | None:
         """Sleep until a text may run; None when the host closes or the child was idle long enough."""
         while not self._closing:
             now = self._clock()
             ready = now >= self._not_before
             if ready and len(self._waiting):
-                return self._waiting.take()
+                return self._waiting.take(self._process.batch_tokens)
             started = self._process.started()
             if started and now - self._used >= self._idle_seconds:
                 return None
@@ -215,26 +257,45 @@ class ModelHost:
         until = self._not_before if now < self._not_before else self._used + self._idle_seconds
         return min(TICK_SECONDS, max(0.001, until - now))
 
-    def _serve(self, job: Job) -> None:
+    def _serve(self, taken: list[Job] | Reranking) -> None:
         try:
             self._ensure_loaded()
         except ModelFilesWrong as error:
-            self._give_up(job, error)
-            return
+            self._give_up(taken, error)
         except ChildFailed as error:
-            self._set_back(job, error, blame=False)
-            return
+            self._set_back(taken, error, blame=False)
+        else:
+            if isinstance(taken, Reranking):
+                self._score(taken)
+            else:
+                self._encode(taken)
+
+    def _encode(self, jobs: list[Job]) -> None:
         try:
-            vector = self._process.embed(job.text)
+            tokens, query = any(job.tokens for job in jobs), jobs[0].query
+            made = self._process.encode([job.text for job in jobs], tokens=tokens, query=query)
         except TextFailed as error:
-            self._set_back(job, error, blame=True, restart=False)
+            self._set_back(jobs, error, blame=True, restart=False)
         except ChildFailed as error:
-            self._set_back(job, error, blame=True)
+            self._set_back(jobs, error, blame=True)
         else:
             with self._changed:
                 self._setbacks = 0
                 self._used = self._clock()
-                self._waiting.finish(job, vector=vector)
+                for job, encoded in zip(jobs, made, strict=True):
+                    self._waiting.finish(job, encoded=encoded)
+
+    def _score(self, asked: Reranking) -> None:
+        try:
+            scores, made, reason = self._process.rerank(asked.method, asked.query, asked.candidates, asked.seconds)
+        except TextFailed as error:
+            asked.finish(None, [], str(error))
+        except ChildFailed as error:
+            self._set_back(asked, error, blame=False)
+        else:
+            with self._changed:
+                self._used = self._clock()
+            asked.finish(scores, made, reason)
 
     def _ensure_loaded(self) -> None:
         if self._process.ready and self._process.alive():
@@ -246,30 +307,40 @@ class ModelHost:
         self._files_wrong = None
         self._loaded_at = self._used = self._clock()
 
-    def _set_back(self, job: Job, error: Exception, *, blame: bool, restart: bool = True) -> None:
-        """A text failed or the child died: wait a growing time, then go on with the same text or poison it."""
+    def _set_back(self, taken: list[Job] | Reranking, error: Exception, *, blame: bool, restart: bool = True) -> None:
+        """A text failed or the child died: wait a growing time, then go on with the same texts or poison one.
+
+        A reranking is not tried again: its answer would come too late.
+        """
         if restart:
             self._process.end()
         with self._changed:
             if self._closing:
-                self._waiting.finish(job, error=_closed())
+                self._waiting.abandon(_closed(), *_each(taken))
                 return
-            job.failures += blame
             self._last_error = str(error)
             if restart:
                 self._restarts += 1
                 self._setbacks += 1
                 self._not_before = self._clock() + _backoff(self._setbacks)
-            self._waiting.put_back(job)
+            if isinstance(taken, Reranking):
+                taken.finish(None, [], str(error))
+            else:
+                self._waiting.put_back(taken, blame=blame)
 
-    def _give_up(self, job: Job, error: ModelFilesWrong) -> None:
+    def _give_up(self, taken: list[Job] | Reranking, error: ModelFilesWrong) -> None:
         """The files are wrong: nobody waits for a model that cannot come."""
         self._process.end()
         with self._changed:
             self._last_error, self._files_wrong = error.message, error
             self._not_before = self._clock() + LAST_BACKOFF_SECONDS
-            for one in [job, *self._waiting.take_all()]:
-                self._waiting.finish(one, error=error)
+            self._waiting.abandon(error, *_each(taken))
+
+
+def _each(taken: list[Job] | Reranking | None) -> Sequence[Job | Reranking]:
+    if taken is None:
+        return []
+    return [taken] if isinstance(taken, Reranking) else taken
 
 
 def _backoff(setbacks: int) -> float:

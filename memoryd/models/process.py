@@ -15,12 +15,14 @@ from typing import Any
 
 from memoryd.errors import ModelFilesWrong, ModelUnavailable
 from memoryd.files import write_all
-from memoryd.models.frames import Frame, decode, encode
-from memoryd.models.identity import EMBEDDED, ModelFiles
+from memoryd.models.frames import Frame, decode, encode, joined, parted
+from memoryd.models.identity import ModelSpec
+from memoryd.records import Encoded
 
 COMMAND = ("-P", "-m", "memoryd.models.child")
 REFUSED_VARIABLES = ("PYTHON", "LD_", "GIT_")
-LOAD_SECONDS = 300.0
+LOAD_SECONDS = 600.0
+"""A first load of BGE-M3 also writes its weights anew, in another precision."""
 FORWARD_SECONDS = 120.0
 """A child that says nothing for so long counts as dead."""
 END_SECONDS = 1.0
@@ -37,11 +39,9 @@ class TextFailed(Exception):
 class ModelProcess:
     """One child at a time. `kill`, `alive` and `pid` may be called from any thread, the rest from one."""
 
-    def __init__(
-        self, *, command: Sequence[str] | None, files: ModelFiles | None, threads: int, log: Path | None
-    ) -> None:
+    def __init__(self, spec: ModelSpec, *, command: Sequence[str] | None, threads: int, log: Path | None) -> None:
+        self._spec = spec
         self._command = list(command) if command is not None else [sys.executable, *COMMAND]
-        self._files = files
         self._threads = threads
         self._log = log
         self._lock = threading.Lock()
@@ -49,6 +49,9 @@ class ModelProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self.ready = False
         self.load_seconds: float | None = None
+        self.batch_tokens = 0
+        """How many tokens, padding counted, one forward takes; 0: one text a forward."""
+        self.device: str | None = None
 
     @property
     def pid(self) -> int | None:
@@ -68,27 +71,68 @@ class ModelProcess:
     def start(self) -> None:
         """Start and load. Raises ModelFilesWrong where the files are to blame, else ChildFailed."""
         self._spawn()
-        header: dict[str, Any] = {"op": "load", "threads": self._threads}
-        if self._files is not None:
-            header["files"] = [str(self._files.weights), str(self._files.tokenizer)]
+        header = {"op": "load", "threads": self._threads, **self._spec.load}
         answer = self._ask(Frame(header), LOAD_SECONDS).header
         if answer.get("code") == ModelFilesWrong.code:
-            raise ModelFilesWrong(str(answer.get("error")), path=str(answer.get("path", "")))
-        if answer.get("fingerprint") != EMBEDDED.fingerprint:
+            step = str(answer["next_step"]) if "next_step" in answer else None
+            raise ModelFilesWrong(str(answer.get("error")), next_step=step, path=str(answer.get("path", "")))
+        if answer.get("fingerprint") != self._spec.identity.fingerprint:
             raise ChildFailed(f"The model's process did not load: {answer.get('error', 'another model')}.")
         seconds = answer.get("seconds")
         self.load_seconds = float(seconds) if isinstance(seconds, (int, float)) else None
+        self.batch_tokens = int(answer.get("batch_tokens", 0))
+        self.device = str(answer.get("device", "cpu"))
         self.ready = True
 
-    def embed(self, text: str) -> bytes:
-        """One forward. Raises TextFailed, ChildFailed."""
-        counted = text[: EMBEDDED.max_characters].encode("utf-8", "replace")
-        answer = self._ask(Frame({"op": "embed"}, counted), FORWARD_SECONDS)
+    def encode(self, texts: Sequence[str], *, tokens: bool = False, query: bool = False) -> list[Encoded]:
+        """One forward over all texts; of a query the child keeps the token vectors for a reranking.
+
+        Raises TextFailed (of one or more of them), ChildFailed.
+        """
+        lengths, payload = joined([self._counted(text) for text in texts])
+        answer = self._asked(
+            {"op": "encode", "lengths": lengths, "tokens": tokens, "query": query}, payload, FORWARD_SECONDS
+        )
+        parts = self._parts(answer)
+        found = [Encoded(*parts[start : start + 3]) for start in range(0, len(parts), 3)]
+        if len(found) != len(texts) or any(len(one.dense) != self._spec.identity.dims * 4 for one in found):
+            raise ChildFailed(f"The model's process answered with {len(answer.payload)} bytes.")
+        return found
+
+    def rerank(
+        self, method: str, query: str, candidates: Sequence[tuple[str, bytes]], seconds: float
+    ) -> tuple[list[float] | None, list[bytes], str]:
+        """Scores of (text, token vectors or b"") against a query within `seconds` of the child's time.
+
+        Also the token vectors that had to be made; scores are None with a reason where the time does not do.
+        Raises TextFailed, ChildFailed.
+        """
+        each = [part for text, known in candidates for part in (self._counted(text), known)]
+        lengths, payload = joined([self._counted(query), *each])
+        header = {"op": "rerank", "method": method, "lengths": lengths, "seconds": seconds}
+        answer = self._asked(header, payload, FORWARD_SECONDS)
+        scores, made = answer.header.get("scores"), self._parts(answer)
+        if len(made) != len(candidates) or (scores is not None and len(scores) != len(candidates)):
+            raise ChildFailed("The model's process answered for other passages.")
+        return scores, made, str(answer.header.get("reason", ""))
+
+    def _counted(self, text: str) -> bytes:
+        return text[: self._spec.identity.max_characters].encode("utf-8", "replace")
+
+    def _asked(self, header: dict[str, Any], payload: bytes, seconds: float) -> Frame:
+        try:
+            answer = self._ask(Frame(header, payload), seconds)
+        except ModelUnavailable as error:  # over the limits of a frame: nothing was sent
+            raise TextFailed(error.message) from error
         if "error" in answer.header:
             raise TextFailed(f"The model refused a text: {answer.header['error']}.")
-        if len(answer.payload) != EMBEDDED.dims * 4:
-            raise ChildFailed(f"The model's process answered with {len(answer.payload)} bytes.")
-        return answer.payload
+        return answer
+
+    def _parts(self, answer: Frame) -> list[bytes]:
+        try:
+            return parted(answer.header["parts"], answer.payload)
+        except (KeyError, TypeError, ModelUnavailable) as error:
+            raise ChildFailed(f"The model's process spoke nonsense: {error}") from error
 
     def kill(self) -> None:
         """End the child at once, for good: a later `start` fails."""
@@ -148,8 +192,9 @@ class ModelProcess:
                 raise ChildFailed(f"The model's process said nothing for {seconds:g} s.")
             return os.read(source, min(count, 1 << 20))
 
+        message = encode(frame)
         try:
-            write_all(child.stdin.fileno(), encode(frame))
+            write_all(child.stdin.fileno(), message)
             answer = decode(read)
         except ChildFailed:
             raise

@@ -14,8 +14,8 @@ from memoryd.models.host import ModelHost
 
 KILLED_BY_TEXT = """
 import os, time, memoryd.models.embedded as embedded
-plain = embedded.EmbeddedModel.embed
-def embed(self, text):
+plain = embedded.EmbeddedModel._hidden
+def hidden(self, text):
     if "DEADLY" in text:
         os.kill(os.getpid(), 9)
     if "REFUSED" in text:
@@ -25,7 +25,7 @@ def embed(self, text):
     if "FOREVER" in text:
         time.sleep(3600)
     return plain(self, text)
-embedded.EmbeddedModel.embed = embed
+embedded.EmbeddedModel._hidden = hidden
 import memoryd.models.child as child
 child.main()
 """

@@ -17,6 +17,11 @@ from memoryd.models.process import COMMAND, clean_environment
 from tests.models.conftest import fragile, gone, until
 
 
+def encode_of(text: bytes) -> dict:
+    """The header of a request for one text."""
+    return {"op": "encode", "lengths": [len(text)]}
+
+
 class Pipe:
     """A child and both ends of its pipe."""
 
@@ -51,13 +56,13 @@ def child(tmp_path: Path) -> Iterator[Pipe]:
 def test_load_then_embed(child):
     loaded = child.ask({"op": "load", "threads": 1}).header
     assert loaded["fingerprint"] == EMBEDDED.fingerprint and loaded["seconds"] > 0
-    answer = child.ask({"op": "embed"}, b"some text")
-    assert answer.header == {} and len(answer.payload) == EMBEDDED.dims * 4
-    assert child.ask({"op": "embed"}, b"some text") == answer
+    answer = child.ask(encode_of(b"some text"), b"some text")
+    assert answer.header == {"parts": [EMBEDDED.dims * 4, 0, 0]} and len(answer.payload) == EMBEDDED.dims * 4
+    assert child.ask(encode_of(b"some text"), b"some text") == answer
 
 
 def test_embed_before_load_is_told(child):
-    assert child.ask({"op": "embed"}, b"text").header["code"] == "model-unavailable"
+    assert child.ask(encode_of(b"text"), b"text").header["code"] == "model-unavailable"
 
 
 def test_h23_files_that_are_missing_are_named(child, tmp_path):
@@ -76,7 +81,7 @@ def test_it_ends_in_the_middle_of_its_work(tmp_path):
     """A daemon that is gone is not waited for, even while a text is in the model."""
     with Pipe(fragile(), tmp_path) as pipe:
         pipe.ask({"op": "load", "threads": 1})
-        pipe.tell({"op": "embed"}, b"FOREVER")
+        pipe.tell(encode_of(b"FOREVER"), b"FOREVER")
         pipe.process.stdin.close()
         assert pipe.process.wait(10) == 0
 
@@ -89,20 +94,20 @@ def test_noise_on_its_stdin_ends_it(child):
 def test_an_interrupt_is_not_meant_for_it(child):
     child.ask({"op": "load", "threads": 1})
     child.process.send_signal(signal.SIGINT)
-    assert len(child.ask({"op": "embed"}, b"still here").payload) == EMBEDDED.dims * 4
+    assert len(child.ask(encode_of(b"still here"), b"still here").payload) == EMBEDDED.dims * 4
 
 
 def test_case_54_what_libraries_print_goes_to_stderr(tmp_path):
     """Prints of Python and writes of C code to descriptor 1 never reach the frames."""
     code = (
-        "import os, memoryd.models.embedded as e, memoryd.models.child as c; plain = e.EmbeddedModel.embed\n"
-        "def embed(self, text):\n"
+        "import os, memoryd.models.embedded as e, memoryd.models.child as c; plain = e.EmbeddedModel._hidden\n"
+        "def hidden(self, text):\n"
         "    print('noise from python', flush=True); os.write(1, b'noise from c'); return plain(self, text)\n"
-        "e.EmbeddedModel.embed = embed; c.main()"
+        "e.EmbeddedModel._hidden = hidden; c.main()"
     )
     with Pipe([sys.executable, "-P", "-c", code], tmp_path) as pipe:
         pipe.ask({"op": "load", "threads": 1})
-        assert len(pipe.ask({"op": "embed"}, b"text").payload) == EMBEDDED.dims * 4
+        assert len(pipe.ask(encode_of(b"text"), b"text").payload) == EMBEDDED.dims * 4
         pipe.process.stdin.close()
         assert pipe.process.stdout.read() == b""
         errors = pipe.process.stderr.read()
@@ -112,8 +117,8 @@ def test_case_54_what_libraries_print_goes_to_stderr(tmp_path):
 def test_a_text_that_a_library_refuses_is_told_and_the_child_lives(tmp_path):
     with Pipe(fragile(), tmp_path) as pipe:
         pipe.ask({"op": "load", "threads": 1})
-        assert "refused" in pipe.ask({"op": "embed"}, b"REFUSED").header["error"]
-        assert pipe.ask({"op": "embed"}, b"fine").payload
+        assert "refused" in pipe.ask(encode_of(b"REFUSED"), b"REFUSED").header["error"]
+        assert pipe.ask(encode_of(b"fine"), b"fine").payload
 
 
 @pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONSTARTUP", "LD_PRELOAD", "GIT_DIR"])

@@ -1,0 +1,62 @@
+"""Which model serves a home, with which precision, and why?
+
+Light: nothing of an engine is imported here. `auto` means BGE-M3 where its files are whole and its engine is
+installed, else the embedded model.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Literal
+
+from memoryd.errors import ModelFilesWrong
+from memoryd.models import checkpoint
+from memoryd.models.identity import BGE_M3_KIND, EMBEDDED_KIND, ModelSpec, embedded_spec
+
+Name = Literal["auto", "embedded", "bge-m3"]
+Precision = Literal["auto", "fp32", "bf16"]
+NOTES = "hashes.json"
+ENGINE_MODULES = ("FlagEmbedding", "torch")
+_BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""What x86 and ARM kernels call the instructions that make bfloat16 faster than float32."""
+_CPU = Path("/proc/cpuinfo")
+
+
+def choose(name: Name, folder: Path, store: Path, *, precision: Precision = "auto") -> ModelSpec:
+    """The model of a configuration: `folder` holds BGE-M3, `store` what is kept about models (hashes, converted files).
+
+    Raises ModelFilesWrong where bge-m3 is named and its files or engine are missing.
+    """
+    if name == EMBEDDED_KIND:
+        return embedded_spec("model.name is `embedded`")
+    if name == BGE_M3_KIND:
+        return bge_m3_spec(folder, store, precision, "model.name is `bge-m3`")
+    if not folder.is_dir():
+        return embedded_spec(f"model.name is `auto` and there is no BGE-M3 in {folder}")
+    try:
+        return bge_m3_spec(folder, store, precision, f"model.name is `auto` and BGE-M3 lies whole in {folder}")
+    except ModelFilesWrong as error:
+        return embedded_spec(f"model.name is `auto` and BGE-M3 cannot be used: {error.message}")
+
+
+def bge_m3_spec(folder: Path, store: Path, precision: Precision, why: str) -> ModelSpec:
+    """BGE-M3 in this folder. Raises ModelFilesWrong naming what is missing."""
+    if missing := [name for name in ENGINE_MODULES if importlib.util.find_spec(name) is None]:
+        raise ModelFilesWrong(
+            f"The model bge-m3 needs {' and '.join(missing)}, not installed here.",
+            next_step="Install the extra: `pip install 'memoryd[bge-m3]'`.",
+        )
+    numbers = best_precision() if precision == "auto" else precision
+    found = checkpoint.read(folder, store / NOTES)
+    load = {"model": BGE_M3_KIND, "folder": str(folder), "store": str(store), "precision": numbers}
+    return ModelSpec(checkpoint.identity(found, numbers), load, why)
+
+
+def best_precision(cpu: Path = _CPU) -> Literal["fp32", "bf16"]:
+    """bf16 where this machine's processor computes with it (three times faster there, slower elsewhere)."""
+    try:
+        flags = set(cpu.read_text().split())
+    except OSError:
+        return "fp32"
+    return "bf16" if flags & _BF16_FLAGS else "fp32"
