@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from memoryd.digest import sha256_hex
 from memoryd.errors import ConfigError, ConfigKeyUnknown
@@ -60,13 +62,83 @@ class SearchConfig(Section):
     model_wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 1500
     candidates: Annotated[int, Field(ge=20, le=1000)] = 100
     excerpt_tokens: Annotated[int, Field(ge=50, le=8000)] = 1500
+    reranker: Literal["auto", "maxsim", "bge-reranker", "off"] = "auto"
+    """`auto`: maxsim with BGE-M3, off with the embedded model."""
+    rerank_budget_ms: Annotated[int, Field(ge=0, le=60_000)] = 600
+    """A reranking that would take longer is left out, with its reason."""
 
 
 class ModelConfig(Section):
-    """The embedding model's process."""
+    """The embedding model and its process."""
 
+    name: Literal["auto", "embedded", "bge-m3"] = "auto"
+    """`auto`: BGE-M3 where its files are whole and the extra `bge-m3` is installed, else the embedded model."""
+    path: str | None = None
+    """Where BGE-M3 lies; default `<home>/models/bge-m3`."""
+    reranker_path: str | None = None
+    """Where bge-reranker lies; default `<home>/models/bge-reranker`."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Of BGE-M3; `auto`: bf16 where the processor computes with it."""
+    warm_up: bool = False
+    """Load the model when the daemon starts, not with the first text."""
     idle_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
     threads: Annotated[int, Field(ge=1, le=64)] = 1
+
+
+class VectorConfig(Section):
+    """Where vectors are kept: in the home (`url` unset), or on a Qdrant server or cluster."""
+
+    url: str | None = None
+    """`https://host:port`; without a port 6333."""
+    api_key_file: str | None = None
+    """The key is read from there, relative to the configuration file, whenever a connection is made."""
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    """Name of the environment variable that holds the key."""
+    api_key_in_clear: bool = False
+    """Send the key also without TLS to another machine."""
+    shards: Annotated[int, Field(ge=1, le=1024)] = 1
+    replication_factor: Annotated[int, Field(ge=1, le=64)] = 1
+    timeout_seconds: Annotated[int, Field(ge=1, le=600)] = 5
+    """The longest wait for one request."""
+    collection_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "memoryd"
+
+    @field_validator("url")
+    @classmethod
+    def _plain(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError("a URL is http://host:port or https://host:port")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("a URL holds no user and no password; a key goes into a file or an environment variable")
+        _ = parts.port  # raises ValueError for one that is none
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _key_is_safe(self) -> VectorConfig:
+        keyed = self.api_key_file is not None or self.api_key_env is not None
+        if self.api_key_file is not None and self.api_key_env is not None:
+            raise ValueError("the key is in `api_key_file` or in `api_key_env`, not in both")
+        if keyed and not self.encrypted and not self.loopback and not self.api_key_in_clear:
+            raise ValueError(
+                "the key would travel in the clear: use https, or set `api_key_in_clear` where the network is trusted"
+            )
+        return self
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether TLS is used."""
+        return urlsplit(self.url or "").scheme != "http"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the server is on this machine."""
+        host = urlsplit(self.url or "").hostname or ""
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
 
 
 class HealthConfig(Section):
@@ -152,6 +224,7 @@ class Config(Section):
     corpora: tuple[CorpusConfig, ...] = ()
     search: SearchConfig = SearchConfig()
     model: ModelConfig = ModelConfig()
+    vector: VectorConfig = VectorConfig()
     health: HealthConfig = HealthConfig()
     vault: VaultConfig = VaultConfig()
     store: StoreConfig = StoreConfig()
@@ -176,13 +249,28 @@ class LoadedConfig:
         self.path = path
         self.sha256 = sha256
 
+    def model_folder(self, root: Path) -> Path:
+        """Where BGE-M3 lies: `model.path`, relative to the file, else in the home `root`. Raises ConfigError."""
+        return self._folder("model.path", self.config.model.path, root / "models" / "bge-m3")
+
+    def reranker_folder(self, root: Path) -> Path:
+        """Where bge-reranker lies: `model.reranker_path`, else in the home `root`. Raises ConfigError."""
+        return self._folder("model.reranker_path", self.config.model.reranker_path, root / "models" / "bge-reranker")
+
     def vault_folder(self, root: Path) -> Path:
         """Where the vault lies: `vault.path`, relative to the file, else in the home `root`. Raises ConfigError."""
-        named = self.config.vault.path
+        return self._folder("vault.path", self.config.vault.path, root / "vault")
+
+    def _folder(self, key: str, named: str | None, default: Path) -> Path:
         try:
-            return root / "vault" if named is None else self.path.parent / Path(named).expanduser()
+            return default if named is None else self.path.parent / Path(named).expanduser()
         except RuntimeError as error:  # the home directory of an unknown user
-            raise ConfigError(f"{self.path}: `vault.path`: {named!r} is not a path.", key="vault.path") from error
+            raise ConfigError(f"{self.path}: `{key}`: {named!r} is not a path.", key=key) from error
+
+    def key_file(self) -> Path | None:
+        """Where the key of `vector.url` lies: `vector.api_key_file`, relative to the file. Raises ConfigError."""
+        named = self.config.vector.api_key_file
+        return None if named is None else self._folder("vector.api_key_file", named, Path())
 
     def file_differs(self) -> bool:
         """Whether the file on disk is no longer the one in force (also when it cannot be read)."""

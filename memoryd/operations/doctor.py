@@ -33,7 +33,8 @@ from memoryd.errors import (
 )
 from memoryd.files import Files
 from memoryd.index.marks import IndexIdentity, number_of, read_manifest
-from memoryd.models.identity import EMBEDDED, ModelFiles, locate, verify
+from memoryd.models.choice import choose
+from memoryd.models.identity import EMBEDDED_KIND, ModelFiles, ModelIdentity, locate, verify
 from memoryd.operations.ingest import memory_fault
 from memoryd.operations.owner import holder_of
 from memoryd.records import shown_path
@@ -223,8 +224,16 @@ def _fault(folder: Folder, path: bytes) -> str | None:
 
 def check_model(place: Place) -> str:
     """The embedding model's files are there and are the expected ones."""
-    verify(place.model())
-    return f"{EMBEDDED.name}: {EMBEDDED.dims} dimensions, fingerprint {EMBEDDED.fingerprint[:12]}"
+    identity = _model_of(place)
+    if identity.kind == EMBEDDED_KIND:
+        verify(place.model())
+    return f"{identity.name}: {identity.dims} dimensions, fingerprint {identity.fingerprint[:12]}"
+
+
+def _model_of(place: Place) -> ModelIdentity:
+    model = place.loaded.config.model
+    folder = place.loaded.model_folder(place.root)
+    return choose(model.name, folder, place.root / "models", precision=model.precision).identity
 
 
 def check_index(place: Place) -> str:
@@ -238,7 +247,8 @@ def check_index(place: Place) -> str:
     name = pointer.read_bytes().decode("ascii", "replace").strip()
     if number_of(name) is None:
         raise IndexProblem(f"{pointer} names {name[:40]!r}, which is no generation.")
-    wanted = IndexIdentity(EMBEDDED.fingerprint, EMBEDDED.dims, ANALYSIS_VERSION, PASSAGE_SCHEMA)
+    model = _model_of(place)
+    wanted = IndexIdentity(model.fingerprint, model.dims, ANALYSIS_VERSION, PASSAGE_SCHEMA, model.sparse)
     made_for = read_manifest(pointer.parent / name)
     if made_for != wanted:
         raise IndexProblem(f"{name} was made for {made_for}; now in force: {wanted}.")
