@@ -21,6 +21,7 @@ from memoryd.cli_review import feedback, review
 from memoryd.cli_snapshots import TREE_COMMANDS
 from memoryd.cli_upkeep import forget, gc
 from memoryd.cli_vault import vault
+from memoryd.cli_why import KINDS, MODES, why
 from memoryd.cli_words import spoken
 from memoryd.client import ToldError
 from memoryd.errors import NotFound, VaultFileInvalid
@@ -28,8 +29,6 @@ from memoryd.records import MEMORY_TYPES
 from memoryd.runtime import VERSION, home_directory
 from memoryd.shell import Context, Memoryd, content_of, emit, json_option, scope_option
 
-MODES = ["hybrid", "keyword", "semantic"]
-KINDS = ["memory", "document", "code"]
 allow_secret_option = click.option(
     "--allow-secret", is_flag=True, help="Keep it although it seems to hold a secret; also with --confirm."
 )
@@ -320,5 +319,6 @@ for _command in (
     review,
     feedback,
     vault,
+    why,
 ):
     main.add_command(_command)

@@ -15,13 +15,52 @@ from memoryd.search.excerpt import BYTES_PER_TOKEN, Location, cut_excerpts, loca
 from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import Legs, Mode, Ranked, rank, reason
 
-__all__ = ["Shown", "hits", "memory_facts", "ranked", "source_of", "waiting"]
+__all__ = ["Shown", "explained", "hits", "memory_facts", "ranked", "source_of", "stamp", "state", "waiting"]
 ALSO_MOST = 5
 """Other places of the same text that a hit names."""
 
 
-def ranked(home: Home, query: str, mode: Mode, wanted: Filter, limit: int) -> tuple[Ranked, dict[str, Any]]:
-    """The best `limit` documents for a query on the serving generation; also the `index` part of the answer."""
+def state(home: Home) -> dict[str, Any]:
+    """The `index` part of an answer: generation, backlog, and legs whose counts are wrong right now."""
+    generation = home.generation
+    degraded: list[dict[str, str]] = []
+    if generation is not None:
+        mismatches = [p for p in indexing.verify(home, generation) if p not in generation.problems.values()]
+        degraded = [reason(str(p.details.get("leg", "index")), p) for p in mismatches]
+    return {
+        "generation": generation.number if generation is not None else 0,
+        "pending": indexing.pending(home),
+        "degraded": degraded,
+    }
+
+
+def stamp(home: Home, index: dict[str, Any]) -> tuple[Any, ...] | None:
+    """All that decides an answer besides what is asked; None while any of it is moving or broken.
+
+    Whatever is written anywhere changes the stamp: a leg's scores depend on all entries, not on those of one scope.
+    """
+    generation = home.generation
+    if generation is None or generation.problems or index["pending"] or index["degraded"]:
+        return None
+    return generation, generation.watermark, home.documents.last_seq(), home.config
+
+
+def ranked(
+    home: Home,
+    query: str,
+    mode: Mode,
+    wanted: Filter,
+    limit: int,
+    *,
+    candidates: int | None = None,
+    index: dict[str, Any] | None = None,
+) -> tuple[Ranked, dict[str, Any]]:
+    """The best `limit` documents for a query on the serving generation; also the `index` part of the answer.
+
+    `candidates` of each leg, where not as configured; `index` where the caller has looked at the `state` already: what
+    the legs report joins it.
+    """
+    index = state(home) if index is None else index
     generation = home.generation
     wait = home.config.search.model_wait_ms / 1000
     legs = Legs(
@@ -30,17 +69,9 @@ def ranked(home: Home, query: str, mode: Mode, wanted: Filter, limit: int) -> tu
         embed=lambda text: home.host.embed_query(text, wait),
         problems=dict(generation.problems) if generation is not None else {},
     )
-    degraded: list[dict[str, str]] = []
-    if generation is not None:
-        mismatches = [p for p in indexing.verify(home, generation) if p not in generation.problems.values()]
-        degraded += [reason(str(p.details.get("leg", "index")), p) for p in mismatches]
-    candidates = home.config.search.candidates
+    candidates = candidates or home.config.search.candidates
     outcome = rank(query, legs, mode=mode, filter=wanted, candidates=candidates, limit=limit)
-    index = {
-        "generation": generation.number if generation is not None else 0,
-        "pending": indexing.pending(home),
-        "degraded": degraded + outcome.degraded,
-    }
+    index["degraded"] += outcome.degraded
     return outcome, index
 
 
@@ -80,9 +111,14 @@ def hits(
         if memory is not None:
             entry |= memory_facts(memory.fields)
         if explain:
-            entry["explain"] = {"ranks": one.hit.ranks, "scores": one.hit.scores, "fused": one.hit.score}
+            entry["explain"] = explained(one.hit)
         entries.append(entry)
     return Shown(entries, read.lost, read.left_out, read.reached)
+
+
+def explained(hit: Fused) -> dict[str, Any]:
+    """Where each leg had a document and with which score, and what came of it."""
+    return {"ranks": hit.ranks, "scores": hit.scores, "fused": hit.score}
 
 
 def _entry(one: Found, piece: Around) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def get(
     elif as_of is not None:
         raise InvalidInput("`as_of` goes with the `id` of a memory.", parameter="as_of")
     else:
-        row, content_address = _located(home, scopes, id, address, source)
+        row, content_address = located(home, scopes, id, address, source)
     shown = {**_described(home, scopes, row, content_address), **then}
     mark(home, caller, [shown], whole=True)
     if metadata:
@@ -126,10 +126,13 @@ def _boundary(data: bytes, at: int, encoding: str) -> int:
     return at
 
 
-def _located(
+def located(
     home: Home, scopes: Scopes, id: str | None, address: str | None, source: str | None
 ) -> tuple[DocumentRow, str]:
-    """The document and the address to read; a past content of a visible document may be read by its address."""
+    """The document and the address to read; a past content of a visible document may be read by its address.
+
+    Raises NotFound, BadAddress, AmbiguousAddress.
+    """
     if address is not None:
         return _by_address(home, scopes, address)
     row = by_source(home, source) if source is not None else _by_id(home, scopes, id or "")

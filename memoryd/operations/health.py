@@ -57,6 +57,7 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
             "degraded": degraded(home),
         },
         "model": home.host.status(),
+        "search": searches(home),
         "vault": {
             "path": str(home.vault.path),
             "commit": home.catalog.meta(VAULT_COMMIT) or None,
@@ -78,6 +79,11 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
             "notices": other_notices,
         },
     }
+
+
+def searches(home: Home) -> dict[str, Any]:
+    """How many answers are kept, and how often one was there when it was asked for."""
+    return {"answers": {"kept": len(home.kept), "hits": home.kept.hits, "misses": home.kept.misses}}
 
 
 def _parted(found: Iterable[T], visible: Callable[[T], bool]) -> tuple[list[T], int]:
@@ -107,6 +113,7 @@ def degraded(home: Home) -> list[dict[str, str]]:
     if generation is None:
         return [{"leg": "index", "code": "index-problem", "message": "No generation is open."}]
     found = [{"leg": leg, "code": p.code, "message": p.message} for leg, p in generation.problems.items()]
+    found += [{"leg": "index", "code": p.code, "message": p.message} for p in indexing.doubts(home, generation)]
     return found + [
         {"leg": leg, "code": "index-mismatch", "message": "Counts differ: being repaired."} for leg in sorted(home.heal)
     ]
@@ -131,7 +138,9 @@ def numbers(home: Home) -> dict[str, float]:
     stats = home.store.stats()
     generation = home.generation
     model = home.host.status()
+    kept = {f"{what}_{name}": n for what, counts in searches(home).items() for name, n in counts.items()}
     return {
+        **{f"search_{name}": number for name, number in kept.items()},
         "documents": home.documents.live_count(),
         "passages": home.passages.count(),
         "memories_in_force": home.memories.counts(None).get("in_force", 0),

@@ -34,6 +34,7 @@ from memoryd.operations.lookout import Lookout
 from memoryd.operations.noticed import Noticed
 from memoryd.operations.pairs import Pairs
 from memoryd.records import VAULT_SOURCE, MemoryFields
+from memoryd.search.kept import Kept
 from memoryd.sources import corpora
 from memoryd.sources.citation import Piece
 from memoryd.sources.git import Git
@@ -112,6 +113,8 @@ class Home:
     """Facts that answers handed out and that still wait to be counted; counting never delays an answer."""
     pairs: Pairs = field(default_factory=Pairs)
     """Memories that were found to say nearly the same; a view in memory."""
+    kept: Kept = field(default_factory=Kept)
+    """Answers of searches that may be asked again."""
     lengths: dict[str, int] = field(default_factory=dict)
     """Words of memories by address, as the last review counted them."""
     reviewed: dict[tuple[str, ...], tuple[float, int, dict[str, int]]] = field(default_factory=dict)

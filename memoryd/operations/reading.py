@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from memoryd.errors import InvalidInput
@@ -16,6 +17,7 @@ from memoryd.operations.freshness import mark
 from memoryd.operations.home import Caller, Home
 from memoryd.records import VAULT_SOURCE, Filter
 from memoryd.search.fusion import fuse
+from memoryd.search.kept import same
 from memoryd.search.pipeline import Mode, Ranked
 
 __all__ = ["get", "search"]
@@ -44,38 +46,69 @@ def search(
 
     Raises InvalidInput kinds and ScopeError kinds; a leg that cannot run is reported in `index.degraded`.
     """
-    if not query.strip():
-        raise InvalidInput("`query` is blank.", parameter="query")
-    text = query[:QUERY_LIMIT]
-    scopes = callers.readable(home, caller, scope)
-    wanted = Filter(
-        scopes=scopes,
-        kinds=tuple(kinds or ()),
-        types=tuple(types or ()),
-        path_prefix=checked_prefix(home, scopes, path_prefix),
-    )
+    text, wanted = asked(home, caller, query, path_prefix, kinds, types, scope)
     began = time.perf_counter()
-    outcome, index = answers.ranked(home, text, mode, wanted, max_results + SPARE)
-    shown = answers.hits(home, text, outcome.hits, max_results, explain=explain, around=True)
-    memories = shown.entries
-    mark(home, caller, memories)
+    index = answers.state(home)
+    key = (text, mode, wanted, max_results)
+    stamp = None if explain else answers.stamp(home, index)
+    answer = None if stamp is None else home.kept.get(key, stamp)
+    if answer is None:
+        answer = _made(home, text, mode, wanted, max_results, index, explain=explain)
+        now = None if stamp is None else answers.stamp(home, index)
+        if stamp is not None and now is not None and same(stamp, now):
+            home.kept.put(key, stamp, answer)
+    mark(home, caller, answer["memories"])
+    home.noticed.listed(caller.session, [one["fact"] for one in answer["memories"] if "fact" in one], home.clock())
+    if explain:
+        answer["explain"]["milliseconds"]["total"] = _milliseconds(began)
+    return {**answer, "index": index, "mode": mode}
+
+
+def _made(
+    home: Home, text: str, mode: Mode, wanted: Filter, most: int, index: dict[str, Any], *, explain: bool
+) -> dict[str, Any]:
+    """The parts of an answer that only what is stored decides; what could not be read joins `index`."""
+    outcome, _ = answers.ranked(home, text, mode, wanted, most + SPARE, index=index)
+    began = time.perf_counter()
+    shown = answers.hits(home, text, outcome.hits, most, explain=explain, around=True)
     index["degraded"] += shown.lost
-    home.noticed.listed(caller.session, [one["fact"] for one in memories if "fact" in one], home.clock())
+    reading = _milliseconds(began)
+    began = time.perf_counter()
     answer: dict[str, Any] = {
-        "memories": memories,
-        "summary": _summary(memories, outcome.total, mode, index),
-        "suggestions": _suggestions(home, outcome, max_results, mode, wanted),
-        "index": index,
-        "mode": mode,
+        "memories": shown.entries,
+        "summary": _summary(shown.entries, outcome.total, mode, index),
+        "suggestions": _suggestions(home, outcome, most, mode, wanted),
     }
     if explain:
-        total = (time.perf_counter() - began) * 1000
+        spent = {name: round(value, 3) for name, value in outcome.timings.items()}
         answer["explain"] = {
-            "filter": {"scopes": list(wanted.scopes), "path_prefix": wanted.path_prefix},
+            "filter": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(wanted).items()},
             "candidates": {leg: len(found) for leg, found in outcome.legs.items()},
-            "milliseconds": {**{k: round(v, 3) for k, v in outcome.timings.items()}, "total": round(total, 3)},
+            "left_out": shown.left_out,
+            "milliseconds": {**spent, "excerpts": reading, "suggestions": _milliseconds(began)},
         }
     return answer
+
+
+def _milliseconds(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)
+
+
+def asked(
+    home: Home,
+    caller: Caller,
+    query: str,
+    path_prefix: str | None,
+    kinds: Sequence[str] | None,
+    types: Sequence[str] | None,
+    scope: str | None,
+) -> tuple[str, Filter]:
+    """What is looked for, and among what. Raises InvalidInput kinds and ScopeError kinds."""
+    if not query.strip():
+        raise InvalidInput("`query` is blank.", parameter="query")
+    scopes = callers.readable(home, caller, scope)
+    prefix = checked_prefix(home, scopes, path_prefix)
+    return query[:QUERY_LIMIT], Filter(scopes, kinds=tuple(kinds or ()), types=tuple(types or ()), path_prefix=prefix)
 
 
 def checked_prefix(home: Home, scopes: tuple[str, ...], prefix: str | None) -> str | None:

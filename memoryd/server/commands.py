@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memoryd.operations import artifacts, calibrate, changes, kept, restore, snapshots
+from memoryd.operations import artifacts, calibrate, changes, kept, restore, snapshots, why
 from memoryd.operations.home import Caller, Home
 from memoryd.records import decode_path
 from memoryd.server.lanes import JobBody, Progress, Stop
@@ -49,6 +49,22 @@ def tree_commands(bind: Bind) -> tuple[Tool, ...]:
             {"path": _TEXT, "name": _TEXT, "scope": _TEXT, "tags": _TEXTS, "redact": {"type": "boolean"}},
             bind(artifacts.add_file),
             required=("path",),
+        ),
+    )
+
+
+def search_commands(bind: Bind, search: Tool) -> tuple[Tool, ...]:
+    """What a person asks about a search: its own parameters, and an entry."""
+    parameters = {name: one for name, one in search.schema["properties"].items() if name != "explain"}
+    return (
+        Tool(
+            "memory_why",
+            "Why (not) found",
+            "Why a search returned an entry, or why not.",
+            {**parameters, "id": _TEXT},
+            bind(why.why),
+            required=("query", "id"),
+            read_only=True,
         ),
     )
 

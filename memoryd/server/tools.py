@@ -27,7 +27,7 @@ from memoryd.operations import (
 )
 from memoryd.operations.home import Caller, Home, open_home
 from memoryd.runtime import RuntimePaths
-from memoryd.server.commands import tree_commands, tree_jobs, writing_commands
+from memoryd.server.commands import search_commands, tree_commands, tree_jobs, writing_commands
 from memoryd.server.lanes import Duty, JobBody, JobStore, Progress, Stop
 from memoryd.server.offered import INSTRUCTIONS, agent_tools
 from memoryd.server.reviews import review_commands
@@ -57,6 +57,7 @@ class MemoryToolbox(Toolbox):
             *tree_commands(self._bound),
             *vault_commands(self._bound),
             *review_commands(self._bound),
+            *search_commands(self._bound, self.named("memory_search")),
             *writing_commands(self.tools),
         )
 

@@ -97,9 +97,14 @@ def test_an_explained_search_shows_people_legs_ranks_scores_and_times(shell):
     indexed(shell)
     shown = shell.said("search", "pump", "--mode", "keyword", "--explain")
     assert re.search(r"^   lexical no\. 1 \(\d+\.\d{3}\).*: together 0\.\d{4}$", shown, re.MULTILINE)
-    assert "Candidates: lexical 1. Looked in: scopes global." in shown
+    assert "Candidates: lexical 1. Looked in: scopes global, statuses in_force." in shown
     assert re.search(r"^Time: \d+\.\d ms \(lexical \d+\.\d, ", shown, re.MULTILINE)
     assert "no. 1" not in shell.said("search", "pump", "--mode", "keyword")
+    found = shell.json("search", "pump", "--mode", "keyword")
+    told = shell.json("why", "pump", found["memories"][0]["id"][:12], "--kind", "document")
+    assert (told["returned"], told["reason"]) == (False, "filter")
+    words = shell.said("why", "pump", found["memories"][0]["source"], "--mode", "keyword")
+    assert "Returned (returned). It is returned, ranked 1." in words and "  lexical: no. 1 (score " in words
 
 
 def test_a_memory_whose_file_was_broken_by_hand_is_marked(shell):

@@ -97,9 +97,10 @@ def test_suggestions_are_made_at_all(zoo):
 def test_explain_tells_legs_filters_and_times(zoo):
     answer = search(zoo, explain=True)
     told = answer["explain"]
-    assert told["filter"] == {"scopes": ["global"], "path_prefix": None}
+    filters = {"statuses": ["in_force"], "kinds": [], "types": [], "path_prefix": None}
+    assert told["filter"] == {"scopes": ["global"], **filters}
     assert set(told["candidates"]) == {"lexical", "dense"}
-    assert {"lexical", "dense", "embed", "fusion", "total"} <= set(told["milliseconds"])
+    assert {"lexical", "dense", "embed", "fusion", "excerpts", "suggestions", "total"} <= set(told["milliseconds"])
     first = answer["memories"][0]["explain"]
     assert first["fused"] == pytest.approx(sum(1 / (60 + rank) for rank in first["ranks"].values()))
     assert set(first["scores"]) == set(first["ranks"])
