@@ -7,7 +7,6 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from memoryd.models.frames import Frame
 from memoryd.models.host import ModelHost
 from memoryd.models.process import ModelProcess
 
@@ -40,11 +39,11 @@ class KeptProcess(ModelProcess):
         if not self.ready:
             super().start()
 
-    def _ask(self, frame: Frame, seconds: float) -> Frame:
+    def embed(self, text: str) -> bytes:
         self._asking = True  # and stays so where it raises
-        answer = super()._ask(frame, seconds)
+        vector = super().embed(text)
         self._asking = False
-        return answer
+        return vector
 
     def kill(self) -> None:
         with self._lock:
@@ -61,7 +60,7 @@ class KeptProcess(ModelProcess):
         super().end()
 
     def _key(self) -> str:
-        return repr((self._command, dict(self._spec.load), self._threads))
+        return repr((self._command, self._files, self._threads))
 
     def _spawn(self) -> None:
         """The kernel ends a child with the thread that started it: that must not be a home's."""

@@ -158,7 +158,7 @@ class Proxy:
     def end(self) -> None:
         self.close()
         try:
-            self.process.wait(5)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -289,10 +289,10 @@ class Stack:
             os.kill(pid, signal.SIGCONT)
             os.kill(pid, signal.SIGTERM)
             try:
-                self.wait_gone(8)
+                self.wait_gone(20)
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
-                problems.append("the daemon did not end within 8 s of SIGTERM")
+                problems.append("the daemon did not end within 20 s of SIGTERM")
         for process in self.started:
             process.wait(10)
         problems += self._left_over()
@@ -309,7 +309,7 @@ class Stack:
             return mine
 
         try:
-            wait_for(lambda: not others(), 5, "")
+            wait_for(lambda: not others(), 20, "")
         except TimeoutError:
             for process in others():
                 found.append(f"left over: {process.pid} {process.info['cmdline']}")

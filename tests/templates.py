@@ -1,8 +1,12 @@
-"""What was made once and is wanted often: kept in memory, and laid into a folder for every test that begins with it."""
+"""What was made once and is wanted often: laid into a folder from memory, or copied from another one; holes stay holes.
+
+The engine's files are more than a hundred megabytes of holes; whoever writes them as zeros pays for each.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 Make = Callable[[Path], None]
-PAGE = 4096
+PIECE = 1 << 16
 
 
 @dataclass
@@ -19,7 +23,7 @@ class Kept:
 
     folders: dict[str, int] = field(default_factory=dict)
     files: list[tuple[str, int, int, list[tuple[int, bytes]]]] = field(default_factory=list)
-    """Path, mode, size, and the bytes that are not zero with where they lie: the engine's files are mostly holes."""
+    """Path, mode, size, and the pieces that are not all zeros, with where they lie."""
 
 
 def lay(make: Make, folder: Path) -> None:
@@ -31,9 +35,34 @@ def lay(make: Make, folder: Path) -> None:
         os.chmod(place, mode)
     for name, mode, size, parts in kept.files:
         with open(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb", 0) as stream:
-            for start, data in parts:
-                os.pwrite(stream.fileno(), data, start)
-            os.ftruncate(stream.fileno(), size)
+            _fill(stream.fileno(), size, parts)
+
+
+def copy(source: Path, target: Path) -> Path:
+    """`source` at another place, as shutil.copytree would, links as links; returns `target`."""
+    return shutil.copytree(source, target, symlinks=True, copy_function=_copy_file)
+
+
+def written(path: Path) -> bytes:
+    """What a file holds; a stretch of zeros, however long, may stand there as one."""
+    pieces, end = [], 0
+    for at, data in _parts(path):
+        pieces += [data] if at == end else [b"\0", data]
+        end = at + len(data)
+    return b"".join(pieces)
+
+
+def _copy_file(source: str, target: str) -> None:
+    size = os.stat(source).st_size
+    with open(target, "xb", 0) as stream:
+        _fill(stream.fileno(), size, _parts(Path(source)))
+    shutil.copystat(source, target)
+
+
+def _fill(descriptor: int, size: int, parts: list[tuple[int, bytes]]) -> None:
+    for start, data in parts:
+        os.pwrite(descriptor, data, start)
+    os.ftruncate(descriptor, size)
 
 
 @cache
@@ -52,16 +81,17 @@ def _kept(make: Make) -> Kept:
 
 
 def _parts(path: Path) -> list[tuple[int, bytes]]:
-    """The pages of a file that are not all zeros; neighbours as one."""
+    """The pieces of a file that are not all zeros, with where they lie."""
     parts: list[tuple[int, bytes]] = []
-    at, nothing = 0, bytes(PAGE)
-    with path.open("rb") as stream:
-        while page := stream.read(PAGE):
-            if page == nothing[: len(page)]:
-                pass
-            elif parts and parts[-1][0] + len(parts[-1][1]) == at:
-                parts[-1] = (parts[-1][0], parts[-1][1] + page)
-            else:
-                parts.append((at, page))
-            at += len(page)
+    with path.open("rb", 0) as stream:
+        end, at = os.fstat(stream.fileno()).st_size, 0
+        while at < end:
+            try:
+                at = os.lseek(stream.fileno(), at, os.SEEK_DATA)
+            except OSError:  # nothing but a hole up to the end
+                break
+            data = os.pread(stream.fileno(), PIECE, at)
+            if data.count(0) != len(data):
+                parts.append((at, data))
+            at += len(data)
     return parts

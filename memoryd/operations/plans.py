@@ -25,10 +25,17 @@ _LABEL = b"memoryd confirm token v1"
 
 
 def seal(home: Home, plan: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """A token for this plan (the arguments and the state they were applied to), valid for an hour."""
+    """A token for this plan (the arguments and the state they were applied to), valid for an hour.
+
+    A change that was undone within the second gets another one: the first would only bring its answer again.
+    """
     expires = int(home.clock()) + LIFETIME_SECONDS
-    claims = canonical_json({"plan": _hash(plan), "arguments": _hash(arguments), "expires": expires})
-    return f"{_text(claims)}.{_text(_mac(home, claims))}"
+    while True:
+        claims = canonical_json({"plan": _hash(plan), "arguments": _hash(arguments), "expires": expires})
+        token = f"{_text(claims)}.{_text(_mac(home, claims))}"
+        if home.state.answers.recall(sha256_hex(token.encode())) is None:
+            return token
+        expires += 1
 
 
 def first_answer(home: Home, token: str) -> dict[str, Any] | None:

@@ -97,14 +97,12 @@ def test_a_write_that_a_stop_cut_off_says_that_its_outcome_is_unknown(shell):
     hook = shell.home / "vault" / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)
     begun = shell.directory / "begun"
-    hook.write_text(f"#!/bin/sh\ntouch {begun}\nexec sleep 15\n")
+    hook.write_text(f"#!/bin/sh\ntouch {begun}\nexec sleep 60\n")
     hook.chmod(0o755)
     command = [COMMAND, "--home", str(shell.home), "remember", "Second words.", "--type", "fact", "--scope", "global"]
     writer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_for(begun.exists)
-    began = time.monotonic()
-    shell.json("stop")
-    assert time.monotonic() - began < 5
+    shell.json("stop")  # fails where it has to wait for the write
     out, err = writer.communicate(timeout=30)
     assert (writer.returncode, out) == (1, b"")
     assert b"(daemon-unavailable)" in err and b"Next: Whether it was done is unknown" in err

@@ -105,10 +105,12 @@ def test_init_takes_an_existing_clone_over(shell, other, tmp_path):
     git("clone", "-q", remote, "clone", cwd=tmp_path)
     shown = other.json("vault", "init", tmp_path / "clone")
     assert (shown["commit"], shown["remote"]["url"]) == (a["commit"], str(remote))
+    other.indexed()
     assert [one["id"] for one in other.json("search", "herons", "--mode", "keyword")["memories"]] == [a["id"]]
     b = remember(other, "Pelicans fish at dawn.")
     other.said("vault", "sync")
     assert shell.json("vault", "sync")["received"] == 1
+    shell.indexed()
     assert b["id"] in str(shell.json("search", "pelicans", "--mode", "keyword"))
 
 
@@ -126,6 +128,7 @@ def test_init_leaves_no_memory_behind(shell, tmp_path):
     shell.said("stop")
     (shell.home / "vault").rename(tmp_path / "new")
     assert shell.json("vault", "init", tmp_path / "new")["commit"] == a["commit"]
+    shell.indexed()
     assert [one["id"] for one in shell.json("search", "herons", "--mode", "keyword")["memories"]] == [a["id"]]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +18,7 @@ from memoryd.operations.home import Caller, Home
 from memoryd.operations.scan import scan_corpora
 from tests.crash.stores import flip_payload
 from tests.operations.conftest import configure, opened, settle
+from tests.templates import copy
 
 HERE = Caller()
 WORDS = [f"Rule {number}: the queue of kind {number} holds {number * 7} jobs.\n" * 9 for number in range(10)]
@@ -168,7 +168,7 @@ def readable(home: Home) -> None:
 
 def copied(template: Path, target: Path) -> Path:
     """The home at another place, with a corpus of its own."""
-    shutil.copytree(template, target, symlinks=True)
+    copy(template, target)
     config = target / "home" / "config.json"
     config.write_text(config.read_text().replace(str(template / "docs"), str(target / "docs")))
     return target

@@ -37,6 +37,7 @@ from memoryd.shell import Context
 from memoryd.sources import entry
 from tests.agents import Desk
 from tests.operations.conftest import configure, opened, settle
+from tests.templates import copy
 
 MARKERS = {"heron": "quokka", "stork": "narwhal", "crane": "axolotl"}
 """The word that everything of a project holds."""
@@ -140,7 +141,7 @@ class Gateway(RuleBasedStateMachine):
         super().__init__()
         self.projects, model = prepared()
         self.folder = Path(tempfile.mkdtemp(prefix="memoryd-gateway-", dir=MEMORY))
-        shutil.copytree(model, self.folder / "home")
+        copy(model, self.folder / "home")
         self.now = BORN
         self.plans: list[tuple[str, Arguments]] = []
         self.made: list[tuple[str, Arguments, Answer]] = []

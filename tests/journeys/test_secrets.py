@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.daemons import stack_in
 from tests.extract.credentials import Maker
+from tests.templates import written
 
 
 def test_a_session_cannot_store_a_secret_nor_say_that_it_may(tmp_path: Path):
@@ -28,5 +29,5 @@ def test_a_session_cannot_store_a_secret_nor_say_that_it_may(tmp_path: Path):
             assert "`allow_secret`" in answer["structuredContent"]["message"]
         kept = proxy.call("artifact_add", text=said["content"], scope="global", redact=True)
         assert kept["redacted"] == {"count": 1, "kinds": {"github-token": 1}}
-        holding = [p for p in stack.home.rglob("*") if p.is_file() and one[4:].encode() in p.read_bytes()]
+        holding = [p for p in stack.home.rglob("*") if p.is_file() and one[4:].encode() in written(p)]
         assert holding == []

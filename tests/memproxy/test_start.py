@@ -187,7 +187,7 @@ def test_h03_a_stopped_daemon_is_waited_for_and_left_alone(stack: Stack):
         proxy = stack.proxy()
         before = time.monotonic()
         error = proxy.answer(initialize(proxy))["error"]
-        assert 4 < time.monotonic() - before < 14
+        assert 4 < time.monotonic() - before < 25
         assert error["code"] == -31002 and "did not answer within 5 s" in error["message"]
         assert f"process {pid}" in error["message"] and "stopped" in error["message"]
         assert f"kill -CONT {pid}" in error["data"]["next_step"], "the way out that works"

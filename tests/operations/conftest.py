@@ -25,7 +25,7 @@ from tests.templates import lay
 @contextmanager
 def opened(root: Path, *, files: Files | None = None, clock: Callable[[], float] = time.time) -> Iterator[Home]:
     """Open, recover and close a home, as one daemon's life."""
-    if files is None and _begins_as_any(root):
+    if files is None and clock is time.time and _begins_as_any(root):
         lay(_first_life, root)
     with _life(root, files=files, clock=clock) as home:
         yield home

@@ -12,6 +12,7 @@ from memoryd.operations.calibrate import ENOUGH, Scored, calibrate, choose
 from memoryd.operations.labelled import DISTINCT, REVISION, UNRELATED, Pair
 from memoryd.operations.nearness import DEFAULT, DEFAULT_WORDS, PLAIN, THRESHOLDS, Cuts, cuts, keep_cuts, read_cuts
 from tests.operations.conftest import commits, opened, settle
+from tests.templates import lay
 
 RULE = "The import of the price list runs at night and takes an hour. Look into its log first when it fails. Then ask Dana."
 NEAR = (
@@ -21,6 +22,19 @@ VARIANT = (
     "the import of the price list runs at night and takes an hour; then ask Dana. Look into its log first when it fails"
 )
 LONG = "one two three four five six seven eight nine ten eleven twelve"
+
+
+def _embedded(root):
+    """A home that knows the vectors of the shipped pairs and has measured nothing yet."""
+    with opened(root) as home:
+        calibrate(home)
+    (root / THRESHOLDS).unlink()
+
+
+@pytest.fixture
+def root(tmp_path):
+    lay(_embedded, tmp_path / "home")
+    return tmp_path / "home"
 
 
 def test_the_default_cuts_are_what_the_shipped_pairs_give_with_the_embedded_model(home):
@@ -141,8 +155,9 @@ def test_a_malformed_file_is_refused_before_anything_is_measured(home, tmp_path)
     assert home.host.status()["state"] == "off"
 
 
-def test_stopped_it_keeps_nothing(home):
+def test_stopped_it_keeps_nothing(tmp_path):
     steps = []
-    answer = calibrate(home, progress=lambda *step: steps.append(step), stop=lambda: bool(steps))
-    assert answer == {"stopped": True}
-    assert not (home.root / THRESHOLDS).exists()
+    with opened(tmp_path / "fresh") as home:
+        answer = calibrate(home, progress=lambda *step: steps.append(step), stop=lambda: bool(steps))
+        assert answer == {"stopped": True}
+        assert not (home.root / THRESHOLDS).exists()

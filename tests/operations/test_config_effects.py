@@ -205,7 +205,7 @@ def test_vault_network_timeout_seconds(root, tmp_path):
         began = time.monotonic()
         with pytest.raises(RemoteFailed, match="within 1 s"):
             vaultcare.sync(home)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 25
 
 
 def test_vault_git_timeout_seconds(root):

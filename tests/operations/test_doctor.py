@@ -17,6 +17,7 @@ from memoryd.operations.home import Caller
 from memoryd.operations.owner import own_home
 from memoryd.runtime import RuntimePaths, bind
 from tests.operations.conftest import configure, opened
+from tests.templates import copy
 
 PATH = os.environ["PATH"]
 
@@ -34,7 +35,7 @@ def template(tmp_path_factory):
 @pytest.fixture
 def place(template, tmp_path):
     root = tmp_path / "home"
-    shutil.copytree(template, root, symlinks=True)
+    copy(template, root)
     return Place(root, {"PATH": PATH})
 
 

@@ -139,11 +139,11 @@ def test_a_secret_that_stands_there_now_is_not_shown():
 def test_large_files_cost_a_bounded_time():
     big = b"".join(b"%d lorem ipsum dolor sit amet consectetur\n" % n for n in range(110_000))
     assert len(big) > 4_900_000
-    began = time.perf_counter()
+    began = time.thread_time()
     judged(50_000, 50_390, big.replace(b"50100 lorem", b"50100 xxxxx"), data=big)
     judged(50_000, 50_390, b"a\n" + big, data=big, kept=False)
     judged(1, 400, b"\n".join(b"%d" % (n % 7) for n in range(100_000)), data=big)
-    assert time.perf_counter() - began < 6, "some tenths of a second on an idle machine"
+    assert time.thread_time() - began < 6, "some tenths of a second on an idle machine"
 
 
 def test_what_stands_before_does_not_count_either():

@@ -28,6 +28,7 @@ from memoryd.records import DocumentEvent, SnapshotRecord, TombstoneRecord
 from memoryd.store import pack as packs
 from memoryd.store.merkle import FILE, TreeEntry, build
 from tests.operations.conftest import configure, fill_up, git, opened, settle
+from tests.templates import written
 
 HERE = Caller()
 STEP = int(os.environ.get("CRASH_STEP", "45"))
@@ -54,7 +55,7 @@ def words_in(root: Path, words: str) -> list[str]:
     for path in sorted(root.rglob("*")):
         if not path.is_file() or "/.git/objects/" in str(path):
             continue
-        data = path.read_bytes()
+        data = path.read_bytes() if path.suffix == ".pack" else written(path)
         if needle in data or any(needle in raw for raw in frames(data)):
             found.append(str(path.relative_to(root)))
     return found

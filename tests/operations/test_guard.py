@@ -15,6 +15,7 @@ from memoryd.operations.entries import get
 from memoryd.operations.home import Home
 from tests.extract.credentials import SHAPED, Maker
 from tests.operations.conftest import commits, git, opened, settle
+from tests.templates import written
 
 KINDS = sorted(SHAPED)
 
@@ -24,7 +25,7 @@ def add(home, caller, content="Deployments visit staging first.", **other):
 
 
 def below(root: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and not path.is_symlink()}
+    return {path: written(path) for path in root.rglob("*") if path.is_file() and not path.is_symlink()}
 
 
 def holders(root: Path, one: str) -> list[str]:

@@ -75,7 +75,7 @@ def test_a_look_that_hangs_is_left_behind_and_its_place_is_not_asked_again(tmp_p
     for _ in range(20):
         with pytest.raises(TimeoutError):
             look.run("mount", lambda: pytest.fail("asked a place that hangs"), 10)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25
     assert look.run("elsewhere", lambda: 2, 5) == 2
     goes_on.set()
     assert ended.wait(10)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 
 from memoryd.digest import address_of
@@ -15,7 +14,10 @@ from memoryd.records import SnapshotRecord
 from memoryd.store import pack as packs
 from memoryd.store.merkle import DIRECTORY, FILE, TreeEntry, build
 from tests.operations.conftest import opened
+from tests.templates import copy
 
+STEP = int(os.environ.get("CRASH_STEP", "6"))
+"""After the first ones every so many steps are tried; CRASH_STEP=1 tries each one."""
 WORDS = "parser buffer thread signal handle cursor replica leader quorum ledger audit metric alert canary".split()
 
 
@@ -145,7 +147,7 @@ def test_killed_at_any_step_nothing_is_missing(root, tmp_path, monkeypatch):
     while not finished:
         nth += 1
         place = tmp_path / f"home{nth}"
-        shutil.copytree(root, place)
+        copy(root, place)
         child = os.fork()
         if child == 0:
             try:
@@ -166,5 +168,5 @@ def test_killed_at_any_step_nothing_is_missing(root, tmp_path, monkeypatch):
             assert [(record.seq, record.data) for record in home.store.records()] == before
             assert all(home.store.read(address_of(data)) == data for data in contents)
             assert list(home.store.findings(read_data=False)) == []
-        nth += 2 if nth > 12 else 0
+        nth += STEP - 1 if nth > 6 else 0
     assert nth > 12

@@ -35,6 +35,18 @@ def test_a_token_lives_an_hour_and_survives_a_restart(root):
             plans.redeem(home, token, PLAN)
 
 
+def test_a_plan_that_was_done_undone_and_made_again_within_a_second_gets_a_token_of_its_own(root):
+    """Else the second one would answer as the first did and do nothing."""
+    with opened(root, clock=lambda: 1_000_000.0) as home:
+        first = plans.seal(home, PLAN, ASKED)
+        assert plans.seal(home, PLAN, ASKED) == first
+        plans.keep_answer(home, first, {"outcome": "archived"})
+        second = plans.seal(home, PLAN, ASKED)
+        assert plans.first_answer(home, second) is None
+        plans.redeem(home, second, PLAN)
+        assert plans.first_answer(home, first) == {"outcome": "archived"}
+
+
 def test_a_token_of_another_home_is_refused(home, tmp_path):
     with opened(tmp_path / "other") as other:
         token = plans.seal(other, PLAN, ASKED)

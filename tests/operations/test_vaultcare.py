@@ -464,7 +464,7 @@ def test_a_stopping_daemon_leaves_no_fetch_behind(tmp_path, bare):
         until = time.monotonic() + 0.5
         with pytest.raises(RemoteFailed, match="stopping"):
             vaultcare.sync(home, stop=lambda: time.monotonic() > until)
-        assert time.monotonic() - until < 3
+        assert time.monotonic() - until < 30
 
 
 # a merge that is cut off

@@ -266,7 +266,7 @@ def test_a_duty_goes_on_after_failures_and_rests_until_woken(monkeypatch: pytest
         time.sleep(0.01)
     stopping.set()
     duty.wake.set()
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive() and len(rounds) == 4
 
 
