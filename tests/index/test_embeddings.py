@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from memoryd.digest import sha256_hex
 from memoryd.errors import DiskFull, IndexProblem
 from memoryd.index.embeddings import LOOKUP, EmbeddingCache
+from memoryd.records import Encoded
 from tests.index.entries import unit
 
 MODEL, OTHER = "a" * 64, "b" * 64
@@ -202,3 +204,51 @@ def test_texts_that_are_dropped_leave_nothing_in_the_file(cache):
     for path in cache.path.parent.iterdir():
         assert gone not in path.read_bytes()
     assert cache.drop([]) == 0
+
+
+def test_all_that_a_model_makes_of_a_text_is_kept(cache):
+    whole = {digest(1): Encoded(unit(1), b"sparse", b"tokens"), digest(2): Encoded(unit(2))}
+    cache.put_encoded(MODEL, whole)
+    assert cache.get_encoded(MODEL, whole) == {digest(1): Encoded(unit(1), b"sparse"), digest(2): whole[digest(2)]}
+    assert cache.get_many(MODEL, whole) == {digest(1): unit(1), digest(2): unit(2)}
+    assert cache.get_tokens(MODEL, whole) == {digest(1): b"tokens"} and cache.get_tokens(OTHER, whole) == {}
+    cache.put_tokens(MODEL, {digest(2): b"later"})
+    assert cache.get_tokens(MODEL, [digest(2)]) == {digest(2): b"later"}
+    assert cache.sizes(MODEL) == {"vectors": 2, "vectors_bytes": 70, "tokens": 2, "tokens_bytes": 11}
+    cache.drop([digest(1)])
+    assert cache.sizes(MODEL)["tokens"] == 1
+
+
+def test_what_no_passage_holds_any_more_is_collected(cache):
+    texts = [digest(n) for n in range(LOOKUP + 200)]
+    cache.put_encoded(MODEL, {text: Encoded(unit(n, 384), b"", b"t" * 3000) for n, text in enumerate(texts)})
+    cache.put_many(OTHER, {texts[0]: unit(0), texts[1]: unit(1)})
+    cache.close()
+    before, again = cache.path.stat().st_size, EmbeddingCache(cache.path)
+    kept = {texts[1], *texts[600:]}
+    assert again.retain(lambda asked: kept & set(asked)) == 2 * (len(texts) - 101) + 1
+    assert set(again.get_many(MODEL, texts)) == set(again.get_tokens(MODEL, texts)) == kept
+    assert again.count(OTHER) == 1
+    assert again.retain(lambda asked: set(), stop=lambda: True) == 0
+    again.close()
+    assert cache.path.stat().st_size < before / 2
+
+
+def test_a_file_of_the_first_version_is_taken_over(tmp_path):
+    path = tmp_path / "embeddings.db"
+    with sqlite3.connect(path) as old:
+        old.execute("CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE)")
+        old.execute(
+            "CREATE TABLE vectors (model INTEGER NOT NULL REFERENCES models (id), text_sha256 BLOB NOT NULL,"
+            " crc INTEGER NOT NULL, vector BLOB NOT NULL, UNIQUE (model, text_sha256))"
+        )
+        old.execute("INSERT INTO models VALUES (1, ?)", (MODEL,))
+        row = (1, bytes.fromhex(digest(1)), zlib.crc32(unit(1)), unit(1))
+        old.execute("INSERT INTO vectors VALUES (?, ?, ?, ?)", row)
+        old.execute("PRAGMA user_version = 1")
+    old.close()
+    cache = EmbeddingCache(path)
+    assert cache.get_encoded(MODEL, [digest(1)]) == {digest(1): Encoded(unit(1))} and not cache.recreated
+    cache.put_encoded(MODEL, {digest(1): Encoded(unit(1), b"s", b"t")})
+    assert cache.get_tokens(MODEL, [digest(1)]) == {digest(1): b"t"}
+    cache.close()
