@@ -7,6 +7,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
+from memoryd.models.frames import Frame
 from memoryd.models.host import ModelHost
 from memoryd.models.process import ModelProcess
 
@@ -39,11 +40,11 @@ class KeptProcess(ModelProcess):
         if not self.ready:
             super().start()
 
-    def embed(self, text: str) -> bytes:
+    def _ask(self, frame: Frame, seconds: float) -> Frame:
         self._asking = True  # and stays so where it raises
-        vector = super().embed(text)
+        answer = super()._ask(frame, seconds)
         self._asking = False
-        return vector
+        return answer
 
     def kill(self) -> None:
         with self._lock:
@@ -60,7 +61,7 @@ class KeptProcess(ModelProcess):
         super().end()
 
     def _key(self) -> str:
-        return repr((self._command, self._files, self._threads))
+        return repr((self._command, dict(self._spec.load), self._threads))
 
     def _spawn(self) -> None:
         """The kernel ends a child with the thread that started it: that must not be a home's."""
