@@ -6,10 +6,11 @@ STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
 EXTRAS_STAMP := $(VENV)/.installed-extras
+EVAL_STAMP := $(VENV)/.installed-eval
 # most tests wait for a process, a lock or a disk: two workers a core
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
-.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory clean
+.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory eval clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -29,7 +30,11 @@ $(LINT_STAMP): $(STAMP)
 	touch $@
 
 $(EXTRAS_STAMP): $(TEST_STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[rabin]'
+	$(BIN)/python -m pip install --quiet --editable '.[rabin,eval]'
+	touch $@
+
+$(EVAL_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[eval]'
 	touch $@
 
 install: $(STAMP)  ## memoryd and memproxy in .venv/bin
@@ -42,7 +47,7 @@ test: $(TEST_STAMP)  ## the tests that need no torch and no compiler
 
 test-crash: $(TEST_STAMP)  ## the crash tests to their end: every step, every state, every nth error; prints counts
 	CRASH_TESTS=long CRASH_STEP=1 MODEL_EXAMPLES=60 $(BIN)/python -m pytest -n $(WORKERS) tests/crash \
-		tests/operations/test_collect.py tests/operations/test_collect_model.py tests/operations/test_forget.py tests/journeys/test_storm.py $(ARGS)
+		tests/operations/test_collect.py tests/operations/test_collect_model.py tests/operations/test_forget.py tests/operations/test_optimize.py tests/journeys/test_storm.py $(ARGS)
 
 test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C compiler and OpenSSL's headers
 	$(BIN)/python -m pytest -n $(WORKERS) -m extras tests
@@ -55,6 +60,10 @@ bench-store: $(TEST_STAMP)  ## ingest, restore and size beside restic, borg, cas
 
 bench-trees: $(TEST_STAMP)  ## differences of large trees, and snapshots of an unchanged one beside a directory walk
 	$(BIN)/python -m tests.benchmarks.bench_trees $(ARGS)
+
+eval: $(EVAL_STAMP)  ## DATA=folder of sets against the committed report; REPORT=folder writes a new one
+	$(BIN)/memoryd eval "$(DATA)" --compare docs/eval/report.json $(if $(REPORT),--ablations --report "$(REPORT)")
+	$(BIN)/memoryd eval docs --ab tests/benchmarks/tasks.jsonl
 
 bench: $(STAMP)  ## ratios and figures of process, wire, memory and search, measured side by side
 	$(BIN)/python -m tests.benchmarks.bench $(ARGS)

@@ -14,8 +14,10 @@ from typing import Any
 import click
 
 from memoryd.cli_calibrate import calibrate
-from memoryd.cli_care import check, config, doctor, evaluate, optimize, rebuild, skill
+from memoryd.cli_care import check, config, doctor, optimize, rebuild, skill
 from memoryd.cli_corpora import corpus, job
+from memoryd.cli_eval import evaluate
+from memoryd.cli_model import model
 from memoryd.cli_repair import repair
 from memoryd.cli_review import feedback, review
 from memoryd.cli_snapshots import TREE_COMMANDS
@@ -176,6 +178,20 @@ def search(
 
 
 @main.command()
+@click.argument("task")
+@click.option("--max-tokens", type=click.IntRange(1), help="Budget of the brief; default 800.")
+@scope_option
+@json_option
+@click.pass_obj
+def recall(context: Context, task: str, max_tokens: int | None, scope: str | None, as_json: bool) -> None:
+    """Show the brief that an agent gets when it starts on TASK."""
+    from memoryd import show
+
+    data = context.tool("memory_recall", {"task": task, "max_tokens": max_tokens, "scope": scope})
+    emit(data, as_json, lambda: show.brief(data))
+
+
+@main.command()
 @click.argument("what")
 @click.option("--offset", type=click.IntRange(0), help="First byte; default 0.")
 @click.option("--limit", type=click.IntRange(1), help="At most this many bytes.")
@@ -319,6 +335,7 @@ for _command in (
     review,
     feedback,
     vault,
+    model,
     why,
 ):
     main.add_command(_command)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import click
@@ -58,35 +57,6 @@ def doctor(context: Context, as_json: bool) -> None:
     emit({"ok": good, "checks": found}, as_json, lambda: show.checks(found))
     failed = any(not (one["ok"] or one.get("warning")) for one in found)
     raise SystemExit(1 if failed else 0 if good else WARNED)
-
-
-@click.command("eval")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@json_option
-def evaluate(folder: Path, as_json: bool) -> None:
-    """Measure retrieval on a set in BEIR form, in a temporary home.
-
-    FOLDER holds corpus.jsonl, queries.jsonl and qrels.tsv (or qrels/test.tsv).
-    """
-    from memoryd import show
-    from memoryd.operations.evaluate import evaluate as run
-
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "memoryd" / "embeddings.db"
-    with show.Bar(quiet=as_json) as progress:
-        data = run(folder, cache_path=cache, progress=progress)
-    emit(data, as_json, lambda: _show_evaluation(data))
-
-
-def _show_evaluation(data: Mapping[str, Any]) -> None:
-    from memoryd import show
-
-    names = list(data["legs"]["hybrid"])
-    show.rows(["leg", *names], [[leg, *(f"{v:.3f}" for v in values.values())] for leg, values in data["legs"].items()])
-    difference = data["hybrid_minus_best"]
-    span = f"nDCG@10 {difference['ndcg@10']:+.4f} [{difference['low']:+.4f}, {difference['high']:+.4f}]"
-    count = counted(data["queries"], "query", "queries")
-    latency = show.shown(data["latency_ms"])
-    click.echo(f"{count}; hybrid minus {data['best_leg']}: {span}; latency {latency} ms")
 
 
 @click.command()

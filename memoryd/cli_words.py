@@ -21,10 +21,12 @@ OPTIONS = {
     "citations": "--cite",
     "content": "CONTENT",
     "query": "QUERY",
+    "task": "TASK",
+    "max_tokens": "--max-tokens",
     "reason": "REASON",
 }
 COMMANDS = {
-    **{name: name for name in ("search", "get", "feedback", "supersede", "archive", "status")},
+    **{name: name for name in ("search", "recall", "get", "feedback", "supersede", "archive", "status")},
     "add": "remember",
 }
 PHRASES = (
@@ -51,7 +53,7 @@ PHRASES = (
     ("that memory_status lists", "that `memoryd status` shows"),
     ("call memory_supersede on that id instead", "use `memoryd supersede` on that id instead"),
 )
-_TOOL = re.compile(r"\bmemory_(add|search|get|feedback|supersede|archive|status)\b")
+_TOOL = re.compile(r"\bmemory_(add|search|recall|get|feedback|supersede|archive|status)\b")
 _PREFIX = re.compile(r"\Amemory_[a-z]+: ")
 _PARAMETER = re.compile(r"(?<!\bkey )`([a-z_]+)(?:\.\d+)?`")
 

@@ -44,6 +44,14 @@ def hits(answer: Mapping[str, Any]) -> None:
     index_line(answer["index"])
 
 
+def brief(answer: Mapping[str, Any]) -> None:
+    """A brief as agents read it, then what to do next."""
+    out = console()
+    out.print(escape(answer["brief"]))
+    out.print(f"[dim]{escape(spoken(answer['next']))}[/]")
+    index_line(answer["index"])
+
+
 def _hit(out: Console, number: int, one: Mapping[str, Any]) -> None:
     where = f"{one['source']}:{one['lines'][0]}-{one['lines'][1]}"
     out.print(

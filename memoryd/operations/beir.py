@@ -19,13 +19,15 @@ HEADER = "query-id"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A document or query. `scope` restricts a query to documents of the same one; `self` names one left out for it."""
+    """A document or query. `scope` restricts a query to documents of the same one; `self` names one left out for it;
+    `category` is what kind of question it is."""
 
     id: str
     text: str
     title: str = ""
     scope: str | None = None
     self: str | None = None
+    category: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def _item(data: Any) -> Item:
     if not isinstance(data, dict) or not isinstance(metadata, dict):
         raise ValueError
     values = (data.get("_id"), data.get("text"), data.get("title") or "")
-    labels = (metadata.get("scope"), metadata.get("self"))
+    labels = (metadata.get("scope"), metadata.get("self"), metadata.get("category"))
     if not all(isinstance(value, str) for value in values) or not values[0]:
         raise ValueError
     if not all(label is None or isinstance(label, str) for label in labels):

@@ -105,6 +105,9 @@ def test_an_explained_search_shows_people_legs_ranks_scores_and_times(shell):
     assert (told["returned"], told["reason"]) == (False, "filter")
     words = shell.said("why", "pump", found["memories"][0]["source"], "--mode", "keyword")
     assert "Returned (returned). It is returned, ranked 1." in words and "  lexical: no. 1 (score " in words
+    brief = shell.said("recall", "service the pump", "--scope", "global")
+    assert "The pump is serviced in May." in brief and "memory_" not in brief
+    assert shell.json("recall", "service the pump", "--max-tokens", "100", "--scope", "global")["tokens"] <= 100
 
 
 def test_a_memory_whose_file_was_broken_by_hand_is_marked(shell):

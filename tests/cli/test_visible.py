@@ -24,6 +24,7 @@ def test_search_get_and_the_plan_that_a_person_confirms_show_escapes_as_letters(
     for words in (
         ("get", id),
         ("search", "ports are open", "--mode", "keyword"),
+        ("recall", "open the ports"),
         ("supersede", id, "Other \x1b[2Jwords"),
     ):
         seen = pressed(shell, *words, keys=[]).out

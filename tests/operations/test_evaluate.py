@@ -1,62 +1,15 @@
-"""Are the measures the textbook's, and is a malformed set named with its line?"""
+"""Is a set asked as its files say, is a malformed one named with its line, and are several told apart?"""
 
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memoryd.errors import InvalidInput
 from memoryd.operations.beir import read_set
-from memoryd.operations.evaluate import evaluate, mean, measures, paired_bootstrap, percentile
-
-LOG = math.log2
-
-
-def test_measures_against_numbers_worked_out_by_hand():
-    """Ranking b, x, a, y, c with grades a=2, b=1, c=1: gains 1, 0, 2, 0, 1."""
-    found = measures(["b", "x", "a", "y", "c"], {"a": 2, "b": 1, "c": 1})
-    dcg = 1 / LOG(2) + 2 / LOG(4) + 1 / LOG(6)
-    ideal = 2 / LOG(2) + 1 / LOG(3) + 1 / LOG(4)
-    assert found["ndcg@10"] == pytest.approx(dcg / ideal)
-    assert found["precision@5"] == pytest.approx(3 / 5)
-    assert found["recall@5"] == found["recall@10"] == pytest.approx(1.0)
-    assert found["mrr"] == 1.0
-
-
-def test_measures_at_their_cut_offs():
-    ranked = [f"x{n}" for n in range(5)] + ["a"] + [f"y{n}" for n in range(4)] + ["b"]
-    found = measures(ranked, {"a": 1, "b": 1, "never": 1})
-    assert found["precision@5"] == found["recall@5"] == 0.0
-    assert found["recall@10"] == pytest.approx(1 / 3)
-    assert found["mrr"] == pytest.approx(1 / 6)
-    assert found["ndcg@10"] == pytest.approx((1 / LOG(7)) / (1 / LOG(2) + 1 / LOG(3) + 1 / LOG(4)))
-    assert measures([], {"a": 1}) == dict.fromkeys(found, 0.0)
-
-
-@given(
-    st.lists(st.sampled_from("abcdefghij"), unique=True),
-    st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 3), min_size=1),
-)
-def test_measures_are_shares_and_the_ideal_order_is_perfect(ranked, relevant):
-    assert all(0.0 <= value <= 1.0 + 1e-12 for value in measures(ranked, relevant).values())
-    ideal = sorted(relevant, key=lambda name: -relevant[name])
-    assert measures(ideal, relevant)["ndcg@10"] == pytest.approx(1.0)
-
-
-def test_intervals_means_and_percentiles():
-    low, high = paired_bootstrap([0.1] * 50)
-    assert low == pytest.approx(0.1) == high
-    low, high = paired_bootstrap([0.0, 0.2] * 100)
-    assert low < 0.1 < high
-    assert paired_bootstrap([0.0, 0.2] * 100) == (low, high), "the same numbers give the same interval"
-    assert paired_bootstrap([]) == (0.0, 0.0)
-    assert mean([]) == 0.0
-    assert percentile([], 0.5) == 0.0
-    assert [percentile(range(1, 101), share) for share in (0.5, 0.95, 0.99, 1.0)] == [50, 95, 99, 100]
+from memoryd.operations.evaluate import evaluate, evaluate_all, sets_in
+from memoryd.operations.scoring import MEASURES
 
 
 def write(folder, documents, queries, judgements):
@@ -75,8 +28,12 @@ def test_scopes_restrict_and_self_is_left_out(tmp_path):
         {"_id": "g1", "text": "Global words on digging.", "metadata": {}},
     ]
     queries = [
-        {"_id": "q1", "text": "aardvark digs", "metadata": {"scope": "A"}},
-        {"_id": "q2", "text": "aardvark digs", "metadata": {"scope": "B/ü", "self": "b1"}},
+        {"_id": "q1", "text": "aardvark digs", "metadata": {"scope": "A", "category": "when"}},
+        {
+            "_id": "q2",
+            "text": "aardvark digs",
+            "metadata": {"scope": "B/ü", "self": "b1", "category": "when"},
+        },
         {"_id": "q3", "text": "global words", "metadata": None},
         {"_id": "unjudged", "text": "x"},
     ]
@@ -89,18 +46,33 @@ def test_scopes_restrict_and_self_is_left_out(tmp_path):
         progress=lambda done, total, note: seen.append((note, done, total)),
     )
     assert report["queries"] == 3
-    for leg in ("lexical", "dense", "hybrid"):
-        assert report["legs"][leg] == {
-            "ndcg@10": 1.0,
-            "precision@5": 0.2,
-            "recall@5": 1.0,
-            "recall@10": 1.0,
-            "mrr": 1.0,
-        }, leg
-    assert report["hybrid_minus_best"] == {"ndcg@10": 0.0, "low": 0.0, "high": 0.0}
+    perfect = dict.fromkeys(MEASURES, 1.0) | {"precision@5": 0.2}
+    assert report["arms"] == dict.fromkeys(("lexical", "dense", "rrf", "hybrid"), perfect)
+    assert report["hybrid_minus_best"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert report["per_query"]["hybrid"] == [1000, 1000, 1000]
+    assert report["categories"]["when"] == {"queries": 2, "arms": report["arms"]}
+    assert (report["documents"], report["passages"]) == (4, 4)
     assert report["latency_ms"]["p50"] <= report["latency_ms"]["p99"]
     assert ("asking", 3, 3) in seen
     assert cache.exists()
+
+
+def test_a_folder_of_sets_gives_one_report_whose_digests_tell_other_files_apart(tmp_path):
+    one = ([{"_id": "d", "text": "The pump is blue."}], [{"_id": "q", "text": "blue pump"}], [("q", "d", "1")])
+    for name in ("b", "a"):
+        write(tmp_path / name, *one)
+    (tmp_path / "notes").mkdir()
+    assert [place.name for place in sets_in(tmp_path)] == ["a", "b"]
+    assert sets_in(tmp_path / "a") == [tmp_path / "a"]
+    with pytest.raises(InvalidInput, match="holds no set"):
+        sets_in(tmp_path / "notes")
+    (tmp_path / "b" / "corpus.jsonl").write_text('{"_id": "d", "text": "The pump is red."}')
+    notes = []
+    report = evaluate_all(tmp_path, cache_path=tmp_path / "cache.db", progress=lambda _d, _t, note: notes.append(note))
+    assert list(report["sets"]) == ["a", "b"]
+    assert report["sets"]["a"]["digest"] != report["sets"]["b"]["digest"]
+    assert len(report["model"]["fingerprint"]) == 64
+    assert {"a: asking", "b: asking"} <= set(notes)
 
 
 GOOD = '{"_id": "d", "text": "x"}'

@@ -1,0 +1,134 @@
+"""How does a person measure retrieval: on labelled sets, on their own vault, and against no memory at all?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memoryd.cli_words import counted
+from memoryd.errors import InvalidInput
+from memoryd.shell import Context, emit, json_option
+
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FAILED = 1
+
+
+@click.command("eval")
+@click.argument("folder", type=FOLDER, required=False)
+@click.option("--ablations", is_flag=True, help="Also without each part of the recipe; takes longer.")
+@click.option("--report", type=NEW_FOLDER, metavar="DIR", help="Write report.json, report.md and plots there.")
+@click.option("--compare", type=FILE, metavar="REPORT.JSON", help="Exit 1 where something is worse than it says.")
+@click.option("--own", is_flag=True, help="Ask the memories of this home instead of a set.")
+@click.option("--ab", "tasks", type=FILE, metavar="TASKS", help="Tasks over FOLDER: no memory, git grep, memoryd.")
+@json_option
+@click.pass_obj
+def evaluate(
+    context: Context,
+    folder: Path | None,
+    ablations: bool,
+    report: Path | None,
+    compare: Path | None,
+    own: bool,
+    tasks: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure retrieval, in a temporary home.
+
+    FOLDER is a set in BEIR form (corpus.jsonl, queries.jsonl, qrels.tsv), or holds several. With --ab it holds the
+    text files that TASKS (one JSON object a line: `question`, `expected`) are about.
+    """
+    if own == (folder is not None):
+        raise InvalidInput("`eval` needs FOLDER, or --own without one.", next_step="See `memoryd eval --help`.")
+    if tasks is not None:
+        _compare_arms(folder, tasks, as_json)
+        return
+    data = _measured(context, folder, ablations, as_json)
+    worse = _compared(data, compare)
+    if report is not None:
+        _write(data, report)
+    emit({**data, "regressions": worse}, as_json, lambda: _show(data, worse))
+    if worse:
+        raise SystemExit(FAILED)
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "memoryd" / "embeddings.db"
+
+
+def _measured(context: Context, folder: Path | None, ablations: bool, as_json: bool) -> dict[str, Any]:
+    from memoryd import show
+    from memoryd.config import config_path, load_config
+    from memoryd.operations.evaluate import evaluate_all, evaluate_own
+
+    with show.Bar(quiet=as_json) as progress:
+        if folder is not None:
+            return evaluate_all(folder, cache_path=_cache(), ablate=ablations, progress=progress)
+        root = context.root
+        vault = load_config(config_path(root, os.environ)).vault_folder(root)
+        return evaluate_own(root, vault, cache_path=_cache(), progress=progress)
+
+
+def _compare_arms(folder: Path | None, tasks: Path, as_json: bool) -> None:
+    from memoryd import show
+    from memoryd.operations.arms import compare_arms, read_tasks
+
+    if folder is None:
+        raise InvalidInput("--ab needs the FOLDER that the tasks are about.", next_step="See `memoryd eval --help`.")
+    with show.Bar(quiet=as_json) as progress:
+        data = compare_arms(folder, read_tasks(tasks), cache_path=_cache(), progress=progress)
+    emit(data, as_json, lambda: _show_arms(data))
+
+
+def _compared(data: Mapping[str, Any], committed: Path | None) -> list[str]:
+    from memoryd.operations.report import regressions
+
+    if committed is None:
+        return []
+    try:
+        return regressions(data, json.loads(committed.read_text()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"{committed} is no report of `memoryd eval`.") from error
+
+
+def _write(data: Mapping[str, Any], folder: Path) -> None:
+    from memoryd.operations.plots import draw
+    from memoryd.operations.report import markdown
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_text(json.dumps(data, sort_keys=True, separators=(",", ":")) + "\n")
+    (folder / "report.md").write_text(markdown(data, draw(data, folder)))
+
+
+def _show(data: Mapping[str, Any], worse: list[str]) -> None:
+    from memoryd import show
+
+    for name, one in data["sets"].items():
+        click.echo(f"{name}: {counted(one['queries'], 'query', 'queries')}, {one['passages']} passages")
+        measures = list(one["arms"]["hybrid"])
+        rows = [[arm, *(f"{value:.3f}" for value in values.values())] for arm, values in one["arms"].items()]
+        show.rows(["arm", *measures], rows)
+        best = one["hybrid_minus_best"]
+        span = f"nDCG@10 {best['mean']:+.4f} [{best['low']:+.4f}, {best['high']:+.4f}]"
+        click.echo(f"hybrid minus {one['best_leg']}: {span}; latency {show.shown(one['latency_ms'])} ms")
+    for line in worse:
+        click.echo(f"Worse: {line}")
+
+
+def _show_arms(data: Mapping[str, Any]) -> None:
+    from memoryd import show
+
+    rows = [
+        [arm, f"{one['won']} of {data['tasks']}", f"{one['tokens']}", f"{one['p50_ms']:.1f}"]
+        for arm, one in data["arms"].items()
+    ]
+    show.rows(["arm", "tasks won", "mean tokens", "p50 ms"], rows)
+    for arm, only in data["only"].items():
+        for question in only:
+            click.echo(f"Only {arm}: {question}")
