@@ -73,7 +73,7 @@ def _index(data: Mapping[str, Any]) -> Lines:
 
 def _model(model: Mapping[str, Any]) -> Lines:
     state = str(model["state"]) + (f", process {model['pid']}" if model.get("pid") else "")
-    lines = [("name", str(model["name"])), ("state", state)]
+    lines = [("name", str(model["name"])), ("why", str(model["why"])), ("state", state)]
     counts = [(name, model.get(name) or 0) for name in ("queued", "restarts", "poisoned")]
     return lines + [(name, str(count)) for name, count in counts if count]
 

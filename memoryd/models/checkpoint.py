@@ -56,14 +56,23 @@ def read(folder: Path, notes: Path, *, again: bool = False) -> Checkpoint:
     """
     names = required(folder)
     config = _config(folder / "config.json")
-    known = {} if again else _notes(notes).get(str(folder), {})
+    known = {} if again else _notes(notes).get(str(folder), {}).get("files", {})
     found: dict[str, list[Any]] = {name: [*_status(folder / name), ""] for name in names}
     for name, entry in found.items():
         held = known.get(name)
         entry[-1] = held[-1] if held and held[:-1] == entry[:-1] else file_sha256(folder / name)
     if found != known:
-        _keep(notes, str(folder), found)
+        _keep(notes, str(folder), {"dims": config["hidden_size"], "files": found})
     return Checkpoint(folder, config["hidden_size"], names[0], {name: entry[-1] for name, entry in found.items()})
+
+
+def remembered(folder: Path, notes: Path) -> Checkpoint | None:
+    """What lay in `folder` when it was read last, None where nobody did."""
+    noted = _notes(notes).get(str(folder), {})
+    files, dims = noted.get("files"), noted.get("dims")
+    if not isinstance(files, dict) or not isinstance(dims, int) or not files:
+        return None
+    return Checkpoint(folder, dims, next(iter(files)), {name: str(entry[-1]) for name, entry in files.items()})
 
 
 def required(folder: Path) -> list[str]:

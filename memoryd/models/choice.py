@@ -12,10 +12,11 @@ from typing import Literal
 
 from memoryd.errors import ModelFilesWrong
 from memoryd.models import checkpoint
-from memoryd.models.identity import BGE_M3_KIND, EMBEDDED_KIND, ModelSpec, embedded_spec
+from memoryd.models.identity import BGE_M3_KIND, EMBEDDED_KIND, ModelIdentity, ModelSpec, embedded_spec
 
 Name = Literal["auto", "embedded", "bge-m3"]
 Precision = Literal["auto", "fp32", "bf16"]
+MAXSIM, CROSS_ENCODER = "maxsim", "bge-reranker"
 NOTES = "hashes.json"
 ENGINE_MODULES = ("FlagEmbedding", "torch")
 _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
@@ -26,12 +27,13 @@ _CPU = Path("/proc/cpuinfo")
 def choose(name: Name, folder: Path, store: Path, *, precision: Precision = "auto") -> ModelSpec:
     """The model of a configuration: `folder` holds BGE-M3, `store` what is kept about models (hashes, converted files).
 
-    Raises ModelFilesWrong where bge-m3 is named and its files or engine are missing.
+    Where bge-m3 is named, was whole once and is not any more, it stays the one: nothing is built for another model,
+    and loading it says what is wrong. Raises ModelFilesWrong where it never was, or its engine is not installed.
     """
     if name == EMBEDDED_KIND:
         return embedded_spec("model.name is `embedded`")
     if name == BGE_M3_KIND:
-        return bge_m3_spec(folder, store, precision, "model.name is `bge-m3`")
+        return bge_m3_spec(folder, store, precision, "model.name is `bge-m3`", lasting=True)
     if not folder.is_dir():
         return embedded_spec(f"model.name is `auto` and there is no BGE-M3 in {folder}")
     try:
@@ -40,17 +42,30 @@ def choose(name: Name, folder: Path, store: Path, *, precision: Precision = "aut
         return embedded_spec(f"model.name is `auto` and BGE-M3 cannot be used: {error.message}")
 
 
-def bge_m3_spec(folder: Path, store: Path, precision: Precision, why: str) -> ModelSpec:
-    """BGE-M3 in this folder. Raises ModelFilesWrong naming what is missing."""
+def bge_m3_spec(folder: Path, store: Path, precision: Precision, why: str, *, lasting: bool = False) -> ModelSpec:
+    """BGE-M3 in this folder (`lasting`: or as it was when last read). Raises ModelFilesWrong naming what is missing."""
     if missing := [name for name in ENGINE_MODULES if importlib.util.find_spec(name) is None]:
         raise ModelFilesWrong(
             f"The model bge-m3 needs {' and '.join(missing)}, not installed here.",
             next_step="Install the extra: `pip install 'memoryd[bge-m3]'`.",
         )
     numbers = best_precision() if precision == "auto" else precision
-    found = checkpoint.read(folder, store / NOTES)
+    try:
+        found = checkpoint.read(folder, store / NOTES)
+    except ModelFilesWrong:
+        remembered = checkpoint.remembered(folder, store / NOTES) if lasting else None
+        if remembered is None:
+            raise
+        found = remembered
     load = {"model": BGE_M3_KIND, "folder": str(folder), "store": str(store), "precision": numbers}
     return ModelSpec(checkpoint.identity(found, numbers), load, why)
+
+
+def reranker_for(named: str, identity: ModelIdentity) -> str | None:
+    """MAXSIM, CROSS_ENCODER or None, for what `search.reranker` says."""
+    if named == "auto":
+        return MAXSIM if identity.kind == BGE_M3_KIND else None
+    return None if named == "off" else named
 
 
 def best_precision(cpu: Path = _CPU) -> Literal["fp32", "bf16"]:

@@ -42,11 +42,13 @@ class ModelHost:
         command: Sequence[str] | None = None,
         files: ModelFiles | None = None,
         spec: ModelSpec | None = None,
+        token_vectors: bool = False,
     ) -> None:
         """`command` replaces the child's command line, `spec` the embedded model, `files` its installed files.
 
-        Nothing is started yet.
+        `token_vectors`: passages get them too. Nothing is started yet.
         """
+        self._token_vectors = token_vectors
         self._spec = spec or embedded_spec(files=files)
         self._process = ModelProcess(self._spec, command=command, threads=threads, log=log)
         self._idle_seconds = idle_seconds
@@ -104,16 +106,17 @@ class ModelHost:
 
     def embed_passages(self, texts: Sequence[str], cancelled: Callable[[], bool]) -> list[bytes | None]:
         """Unit vectors in the order of `texts`: `encode_passages` without the rest."""
-        return [None if one is None else one.dense for one in self.encode_passages(texts, cancelled)]
+        return [None if one is None else one.dense for one in self._encoded(texts, cancelled, tokens=False)]
 
-    def encode_passages(
-        self, texts: Sequence[str], cancelled: Callable[[], bool], *, tokens: bool = False
-    ) -> list[Encoded | None]:
-        """What the model makes of each text, in order, token vectors where asked for; None for a poisoned text.
+    def encode_passages(self, texts: Sequence[str], cancelled: Callable[[], bool]) -> list[Encoded | None]:
+        """What the model makes of each text, in order; None for a poisoned text.
 
         Waits as long as it takes, also through restarts of the child. Once `cancelled()` is true it returns what is
         there, with None for the rest. Raises ModelFilesWrong, and ModelUnavailable when the host is closed.
         """
+        return self._encoded(texts, cancelled, tokens=self._token_vectors)
+
+    def _encoded(self, texts: Sequence[str], cancelled: Callable[[], bool], *, tokens: bool) -> list[Encoded | None]:
         with self._changed:
             jobs = [self._waiting.job(text, query=False, tokens=tokens) for text in texts]
             self._enqueue(jobs)

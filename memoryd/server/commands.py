@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memoryd.operations import artifacts, calibrate, changes, kept, restore, snapshots, why
+from memoryd.operations import artifacts, calibrate, changes, kept, restore, snapshots, weights, why
 from memoryd.operations.home import Caller, Home
 from memoryd.records import decode_path
 from memoryd.server.lanes import JobBody, Progress, Stop
@@ -67,6 +67,11 @@ def search_commands(bind: Bind, search: Tool) -> tuple[Tool, ...]:
             read_only=True,
         ),
     )
+
+
+def model_commands(bind: Bind) -> tuple[Tool, ...]:
+    """What a person does with the model of a running daemon."""
+    return (Tool("model_warm", "Load the model", "Load it and wait.", {}, bind(weights.warm), read_only=True),)
 
 
 def writing_commands(tools: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -27,7 +27,7 @@ from memoryd.operations import (
 )
 from memoryd.operations.home import Caller, Home, open_home
 from memoryd.runtime import RuntimePaths
-from memoryd.server.commands import search_commands, tree_commands, tree_jobs, writing_commands
+from memoryd.server.commands import model_commands, search_commands, tree_commands, tree_jobs, writing_commands
 from memoryd.server.lanes import Duty, JobBody, JobStore, Progress, Stop
 from memoryd.server.offered import INSTRUCTIONS, agent_tools
 from memoryd.server.reviews import review_commands
@@ -55,6 +55,7 @@ class MemoryToolbox(Toolbox):
         self.tools = agent_tools(self._bound)
         self.commands = (
             *tree_commands(self._bound),
+            *model_commands(self._bound),
             *vault_commands(self._bound),
             *review_commands(self._bound),
             *search_commands(self._bound, self.named("memory_search")),
