@@ -15,10 +15,10 @@ from memoryd.operations import answers, callers
 from memoryd.operations.entries import get
 from memoryd.operations.freshness import mark
 from memoryd.operations.home import Caller, Home
+from memoryd.operations.suggesting import suggestions
 from memoryd.records import VAULT_SOURCE, Filter
-from memoryd.search.fusion import fuse
 from memoryd.search.kept import same
-from memoryd.search.pipeline import Mode, Ranked
+from memoryd.search.pipeline import Mode
 
 __all__ = ["get", "search"]
 
@@ -77,7 +77,7 @@ def _made(
     answer: dict[str, Any] = {
         "memories": shown.entries,
         "summary": _summary(shown.entries, outcome.total, mode, index),
-        "suggestions": _suggestions(home, outcome, most, mode, wanted),
+        "suggestions": suggestions(home, text, outcome, shown, most, mode, wanted),
     }
     if explain:
         spent = {name: round(value, 3) for name, value in outcome.timings.items()}
@@ -144,38 +144,3 @@ def gap_of(index: dict[str, Any]) -> str:
     if index["pending"]:
         parts.append(answers.waiting(index["pending"]))
     return "; ".join(parts)
-
-
-def _suggestions(home: Home, outcome: Ranked, shown: int, mode: Mode, wanted: Filter) -> list[str]:
-    """Up to two titles beyond what was shown; each is known to bring something that was not shown."""
-    rest = outcome.hits[shown : shown + 3]
-    seen = {hit.document_id for hit in outcome.hits[:shown]}
-    rows = home.documents.get_many([hit.document_id for hit in rest])
-    titles = dict.fromkeys(rows[hit.document_id].title for hit in rest if hit.document_id in rows)
-    found: list[str] = []
-    for title in titles:
-        if title.strip() and _brings_new(home, title, seen, shown, mode, wanted):
-            found.append(title)
-        if len(found) == 2:
-            break
-    return found
-
-
-def _brings_new(home: Home, title: str, seen: set[str], shown: int, mode: Mode, wanted: Filter) -> bool:
-    """Whether a search for `title` certainly shows a document that is not among the seen ones.
-
-    Its first lexical hit is new, and too few of the seen documents match its words at all to outrank that one together;
-    one more may come first by meaning alone. Only a purely semantic search has to be tried out.
-    """
-    if mode == "semantic":
-        hits = answers.ranked(home, title, mode, wanted, shown)[0].hits
-        return any(hit.document_id not in seen for hit in hits)
-    generation = home.generation
-    if generation is None or generation.lexical is None:
-        return False
-    depth = 1 if mode == "keyword" else home.config.search.candidates
-    hits = fuse({"lexical": generation.lexical.search(title, wanted, depth)})
-    if not hits or hits[0].document_id in seen:
-        return False
-    rivals = sum(hit.document_id in seen for hit in hits)
-    return mode == "keyword" or rivals + 1 < shown
