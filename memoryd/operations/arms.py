@@ -2,7 +2,8 @@
 
 A task is a question and strings that only its answer holds. Each arm returns text for the question, and a task is won
 where every expected string stands in the first 1,500 tokens of that text: no memory at all (nothing is returned), what
-`git grep` finds for the question's words, and what memory_search answers.
+`git grep` finds for the question's words (in its own order, and with the lines first that hold most of them), and what
+memory_search answers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from memoryd.search.excerpt import BYTES_PER_TOKEN
 TOKENS = 1500
 LABEL = "folder"
 GREP_SECONDS = 60.0
-ARMS = ("none", "git grep", "memoryd")
+ARMS = ("none", "git grep", "git grep sorted", "memoryd")
 Progress = Callable[[int, int, str], None]
 
 
@@ -75,7 +75,8 @@ def compare_arms(
         home.host.embed_query("warm", 120.0)
         asked: dict[str, Callable[[str], str]] = {
             "none": lambda _question: "",
-            "git grep": lambda question: grepped(folder, question),
+            "git grep": lambda question: "\n".join(grepped(folder, question)),
+            "git grep sorted": lambda question: "\n".join(best_first(grepped(folder, question), question)),
             "memoryd": lambda question: _searched(home, question),
         }
         told = {arm: _Arm() for arm in ARMS}
@@ -125,25 +126,28 @@ def holds(text: str, expected: Sequence[str]) -> bool:
     return all(" ".join(one.casefold().split()) in plain for one in expected)
 
 
-def grepped(folder: Path, question: str) -> str:
-    """What an agent sees that greps for the question's words: lines that hold most different words first.
-
-    Raises GitMissing.
-    """
-    words = [word.strip(".,;:!?\"'()`") for word in question.split()]
-    wanted = list(dict.fromkeys(word for word in words if len(word) > 1 and word.casefold() not in STOP_WORDS))
-    if not wanted:
-        return ""
-    patterns = [part for word in wanted for part in ("-e", word)]
+def grepped(folder: Path, question: str) -> list[str]:
+    """The lines that `git grep` finds for any of the question's words, in its own order. Raises GitMissing."""
+    patterns = [part for word in _wanted(question) for part in ("-e", word)]
+    if not patterns:
+        return []
     command = ["git", "grep", "--no-index", "--exclude-standard", "-n", "-I", "-i", "-w", "-F", *patterns, "--", "."]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=GREP_SECONDS, check=False)
     except FileNotFoundError as error:
         raise GitMissing("git is not installed.") from error
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
-    folded = [word.casefold() for word in wanted]
-    held = Counter({at: sum(word in line.casefold() for word in folded) for at, line in enumerate(lines)})
-    return "\n".join(lines[at] for at, _ in sorted(held.items(), key=lambda one: (-one[1], one[0])))
+    return done.stdout.decode("utf-8", "replace").splitlines()
+
+
+def best_first(lines: Sequence[str], question: str) -> list[str]:
+    """Those lines that hold most different words of the question first: what a careful agent would make of them."""
+    folded = [word.casefold() for word in _wanted(question)]
+    return sorted(lines, key=lambda line: -sum(word in line.casefold() for word in folded))
+
+
+def _wanted(question: str) -> list[str]:
+    words = [word.strip(".,;:!?\"'()`") for word in question.split()]
+    return list(dict.fromkeys(word for word in words if len(word) > 1 and word.casefold() not in STOP_WORDS))
 
 
 def _searched(home: Home, question: str) -> str:
