@@ -60,6 +60,11 @@
       IndexProblem            index-problem
         IndexDamaged            index-damaged
         IndexMismatch           index-mismatch
+        IndexOutdated           index-outdated
+        VectorServerProblem     vector-server-problem
+          VectorServerAway        vector-server-away
+          VectorServerRefused     vector-server-refused
+          VectorServerUnfit       vector-server-unfit
       ModelError              model-error
         ModelFilesWrong         model-files-wrong
         ModelUnavailable        model-unavailable
@@ -403,6 +408,41 @@ class IndexMismatch(IndexProblem):
     code = "index-mismatch"
     default_next_step = (
         "Nothing to do: the index is being repaired; search again in a moment, or run `memoryd rebuild`."
+    )
+
+
+class IndexOutdated(IndexProblem):
+    code = "index-outdated"
+    default_next_step = "Nothing to do: a new generation is built in the background and then takes its place."
+
+
+class VectorServerProblem(IndexProblem):
+    """The Qdrant server of `vector.url` cannot be used now; what it holds may be whole."""
+
+    code = "vector-server-problem"
+
+
+class VectorServerAway(VectorServerProblem):
+    """It does not answer in time, or fails."""
+
+    code = "vector-server-away"
+    default_next_step = (
+        "Start or reach the Qdrant server that `vector.url` names; keyword search works without it, and search by "
+        "meaning comes back by itself."
+    )
+
+
+class VectorServerRefused(VectorServerProblem):
+    code = "vector-server-refused"
+    default_next_step = (
+        "Correct the key that `vector.api_key_file` or `vector.api_key_env` names; keyword search works without it."
+    )
+
+
+class VectorServerUnfit(VectorServerProblem):
+    code = "vector-server-unfit"
+    default_next_step = (
+        "Let `vector.url` name a Qdrant server of a version that the message allows; keyword search works without it."
     )
 
 

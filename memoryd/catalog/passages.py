@@ -132,6 +132,25 @@ class Passages:
         )
         return int(found[0]) if found else 0
 
+    def texts_after(self, number: int, limit: int) -> list[tuple[int, str, str]]:
+        """(number, document id, text_sha256) of passages with a later number, in order, at most `limit`."""
+        return self._db.rows(
+            "SELECT p.number, d.document_id, p.text_sha256 FROM passages p JOIN documents d ON d.number = p.document"
+            " WHERE p.number > ? ORDER BY p.number LIMIT ?",
+            (number, limit),
+        )
+
+    def drawn(self, shares: Sequence[float], up_to_seq: int) -> list[PassageRow]:
+        """The passages at these shares (0 to 1) of all, those left out whose document changed after `up_to_seq`."""
+        row = self._db.row("SELECT max(number) FROM passages")
+        last = int(row[0] or 0) if row else 0
+        found = self._db.rows(
+            f"{_SELECT} WHERE d.seq <= ?1 AND p.number IN (SELECT (SELECT min(number) FROM passages WHERE number >="
+            " j.value) FROM json_each(?2) j)",
+            (up_to_seq, json.dumps([int(share * last) for share in shares])),
+        )
+        return [_passage(row) for row in found]
+
     def pairs(self, up_to_seq: int) -> Iterator[tuple[str, str]]:
         """(document id, passage id) of every passage whose document's newest record is not later than `up_to_seq`."""
         found = self._db.rows(

@@ -14,8 +14,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memoryd.errors import DiskFull, IndexDamaged, IndexMismatch, IndexProblem
+from memoryd.errors import DiskFull, IndexDamaged, IndexMismatch, IndexOutdated, IndexProblem, VectorServerProblem
 from memoryd.files import Files
+from memoryd.index.engine import VectorEngine
 from memoryd.index.lexical import LexicalIndex
 from memoryd.index.marks import (
     IndexIdentity,
@@ -26,7 +27,7 @@ from memoryd.index.marks import (
     write_manifest,
     write_watermark,
 )
-from memoryd.index.vector import VectorIndex
+from memoryd.index.places import Places
 
 __all__ = ["Generation", "Generations", "IndexIdentity", "Watermark"]
 
@@ -34,13 +35,13 @@ OWNER = "generation"
 CURRENT = "CURRENT"
 LEXICAL = "lexical"
 VECTORS = "vectors"
-Leg = TypeVar("Leg", LexicalIndex, VectorIndex)
+Leg = TypeVar("Leg", LexicalIndex, VectorEngine)
 
 
 class Generation:
     """One open set of indexes. A leg that cannot open is None and `problems` holds the reason; the other serves."""
 
-    def __init__(self, path: Path, identity: IndexIdentity, watermark: Watermark, files: Files) -> None:
+    def __init__(self, path: Path, identity: IndexIdentity, watermark: Watermark, files: Files, places: Places) -> None:
         """Open the legs of an existing directory; use `Generations`."""
         self.path = path
         self.number = number_of(path.name) or 0
@@ -52,9 +53,7 @@ class Generation:
         self._committing = 0
         self._closed = False
         self.lexical = self._leg(LEXICAL, lambda: LexicalIndex.open(path / LEXICAL))
-        self.vectors = self._leg(
-            VECTORS, lambda: VectorIndex.open(path / VECTORS, identity.dims, sparse=identity.sparse)
-        )
+        self.vectors = self._leg(VECTORS, lambda: places.open(path / VECTORS, identity))
         if self.vectors is not None:
             self.vectors.expect(watermark.vector_count)
 
@@ -108,6 +107,12 @@ class Generation:
                 found[leg] = IndexMismatch(message, leg=leg, committed=expected, drift=drift)
         return found
 
+    def retire_vectors(self, problem: IndexProblem) -> None:
+        """Let the vectors go for that reason: they must not be compared with those of a query."""
+        if self.vectors is not None:
+            self.vectors.close()
+        self.vectors, self.problems[VECTORS] = None, problem
+
     def close(self) -> None:
         """Let both legs go; what was not committed is done again later. Safe to call twice."""
         with self._lock:
@@ -132,11 +137,14 @@ class Generation:
 
     def _drift(self, leg: str, look: Callable[[], int]) -> int:
         try:
-            return look()
+            drift = look()
         except IndexProblem as problem:
             if not self._closed:
                 self.problems[leg] = problem
             return 0
+        if isinstance(self.problems.get(leg), VectorServerProblem):
+            del self.problems[leg]  # the server is back
+        return drift
 
     @contextmanager
     def _commit(self) -> Iterator[None]:
@@ -156,13 +164,15 @@ class Generation:
 class Generations:
     """All sets of one home under `root`; one process at a time owns it."""
 
-    def __init__(self, root: Path, files: Files) -> None:
-        """Nothing is read yet."""
+    def __init__(self, root: Path, files: Files, places: Places | None = None) -> None:
+        """Nothing is read yet. Vectors lie in files beside the words unless `places` says otherwise."""
         self.root = root
+        self.places = places or Places(files)
         self.reason: IndexProblem | None = None
         """Why the last `open_current` gave None."""
         self._files = files
         self._open: list[Generation] = []
+        self._prepared: set[str] = set()
 
     def open_current(self, identity: IndexIdentity) -> Generation | None:
         """The serving set, or None with the cause in `reason`: none there, not readable, of another identity."""
@@ -171,36 +181,66 @@ class Generations:
             path = self._current_path()
             made_for = read_manifest(path)
             if made_for != identity:
-                raise IndexProblem(
-                    f"{path.name} was made for {made_for}; now in force: {identity}.",
-                    next_step="Run `memoryd rebuild` (embeddings of the same model are taken from the cache).",
-                    found=asdict(made_for),
-                    wanted=asdict(identity),
-                )
-            return self._opened(Generation(path, identity, read_watermark(path), self._files))
+                raise _outdated(path, made_for, identity)
+            return self._opened(self._generation(path, identity, read_watermark(path)))
         except IndexProblem as problem:
             self.reason = problem
             return None
 
+    def open_former(self, identity: IndexIdentity) -> Generation | None:
+        """The serving set although it was made for another identity; None as `open_current`.
+
+        Its words serve on; its vectors only where they are of the same model, so that two models never mix.
+        """
+        self.reason = None
+        try:
+            path = self._current_path()
+            made_for = read_manifest(path)
+            former = self._opened(self._generation(path, made_for, read_watermark(path)))
+        except IndexProblem as problem:
+            self.reason = problem
+            return None
+        if made_for.vectors != identity.vectors:
+            former.retire_vectors(_outdated(path, made_for, identity))
+        return former
+
     def create(self, identity: IndexIdentity) -> Generation:
         """A new, empty set with the next number, which serves nobody yet. Raises IndexProblem, OSError."""
+        return self._adopted(self.prepare(identity), identity, Watermark())
+
+    def adopt(self, path: Path, identity: IndexIdentity, mark: Watermark) -> Generation:
+        """Open a prepared set whose legs another process filled as far as `mark` says. Raises IndexProblem, OSError."""
+        write_watermark(path, mark, self._files)
+        return self._adopted(path, identity, mark)
+
+    def _adopted(self, path: Path, identity: IndexIdentity, mark: Watermark) -> Generation:
+        made = self._opened(self._generation(path, identity, mark))
+        self._prepared.discard(path.name)
+        for problem in made.problems.values():
+            made.close()
+            raise problem
+        return made
+
+    def abandon(self, path: Path) -> None:
+        """Give a prepared set up that was not adopted; `collect` removes it."""
+        self._prepared.discard(path.name)
+
+    def prepare(self, identity: IndexIdentity) -> Path:
+        """Where a new, empty set with the next number lies, closed; `adopt` opens it. Raises IndexProblem, OSError."""
         self._files.mkdir(self.root, owner=OWNER)
         path = self.root / f"gen-{max([0, *self._numbers()]) + 1}"
         self._files.mkdir(path, owner=OWNER)
         try:
             LexicalIndex.create(path / LEXICAL).close()
-            VectorIndex.create(path / VECTORS, identity.dims, sparse=identity.sparse).close()
+            self.places.create(path / VECTORS, identity)
             write_watermark(path, Watermark(), self._files)
             write_manifest(path, identity, self._files)
         except (IndexProblem, DiskFull, OSError):
             with suppress(OSError):  # nothing of a set that could not be made stays behind
                 self._files.discard_tree(path, owner=OWNER)
             raise
-        made = self._opened(Generation(path, identity, Watermark(), self._files))
-        for problem in made.problems.values():
-            made.close()
-            raise problem
-        return made
+        self._prepared.add(path.name)
+        return path
 
     def publish(self, generation: Generation) -> None:
         """Let `generation` be the one that the next `open_current` opens. Raises OSError."""
@@ -219,11 +259,15 @@ class Generations:
         except IndexProblem:
             return []
         self._open = [one for one in self._open if not one.closed]
-        kept |= {one.path.name for one in self._open}
+        kept |= {one.path.name for one in self._open} | self._prepared
         gone = sorted(number for number in self._numbers() if f"gen-{number}" not in kept)
         for number in gone:
             self._files.discard_tree(self.root / f"gen-{number}", owner=OWNER)
+        self.places.collect({number_of(name) or 0 for name in kept})
         return gone
+
+    def _generation(self, path: Path, identity: IndexIdentity, mark: Watermark) -> Generation:
+        return Generation(path, identity, mark, self._files, self.places)
 
     def _opened(self, generation: Generation) -> Generation:
         self._open = [*(one for one in self._open if not one.closed), generation]
@@ -245,3 +289,13 @@ class Generations:
         if number_of(name) is None or not (self.root / name).is_dir():
             raise IndexDamaged(f"{pointer} names {name[:40]!r}, which is not there.", path=str(pointer))
         return self.root / name
+
+
+def _outdated(path: Path, made_for: IndexIdentity, wanted: IndexIdentity) -> IndexOutdated:
+    return IndexOutdated(
+        f"{path.name} was made for {made_for}; now in force: {wanted}.",
+        next_step="Nothing to do: a new one is built in the background; `memoryd rebuild` builds it now. Embeddings of "
+        "the same model are taken from the cache.",
+        found=asdict(made_for),
+        wanted=asdict(wanted),
+    )

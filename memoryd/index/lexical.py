@@ -71,6 +71,8 @@ class LexicalIndex:
     def __init__(self, path: Path, index: tantivy.Index) -> None:
         """Use `create` or `open`."""
         self.path = path
+        self.heap = WRITER_HEAP
+        """Bytes that the writer may fill before it ends a segment."""
         self._index = index
         self._schema = index.schema
         self._lock = Lock()
@@ -166,6 +168,12 @@ class LexicalIndex:
         hits.sort()
         return [LegHit(document, passage, -score) for score, document, passage in hits[:limit]]
 
+    def holds(self, document_id: str) -> bool:
+        """Whether a committed entry of this document is there. Raises IndexDamaged."""
+        with _damage(self.path):
+            named = Query.term_query(self._schema, "document_id", document_id, "basic")
+            return bool(self._index.searcher().search(named, 1, count=False).hits)
+
     def ids(self) -> Iterator[tuple[str, str]]:
         """(document_id, passage_id) of every committed entry, in no order. Raises IndexDamaged."""
         with _damage(self.path):
@@ -183,7 +191,7 @@ class LexicalIndex:
     def _writing(self) -> Iterator[tantivy.IndexWriter]:
         with self._lock, _damage(self.path):
             if self._writer is None:
-                self._writer = self._index.writer(WRITER_HEAP, 1)
+                self._writer = self._index.writer(self.heap, 1)
             try:
                 yield self._writer
             except BaseException:  # let go of what was taken, then raised on

@@ -24,18 +24,25 @@ _NAME = re.compile(r"gen-([1-9][0-9]{0,9})\Z")
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """What two sets of indexes must share: model fingerprint, dimensions, analysers, passage schema, and whether the
-    model also gives sparse vectors."""
+    """What two sets of indexes must share: model fingerprint, dimensions, analysers, passage schema, whether the model
+    also gives sparse vectors, and where vectors lie ('' in files)."""
 
     model: str
     dims: int
     analysis: int
     passages: int
     sparse: bool = False
+    place: str = ""
+
+    @property
+    def vectors(self) -> tuple[str, int, bool]:
+        """What vectors must have in common to be compared."""
+        return self.model, self.dims, self.sparse
 
     def __str__(self) -> str:
         model = f"model {self.model[:12]} with {self.dims} dimensions"
-        return f"{model}, analysers {self.analysis}, passages {self.passages}"
+        where = f", vectors at {self.place}" if self.place else ""
+        return f"{model}, analysers {self.analysis}, passages {self.passages}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +70,13 @@ def read_manifest(path: Path) -> IndexIdentity:
     data = _read(path / MANIFEST)
     if data.get("number") != number_of(path.name) or not isinstance(data.get("identity"), dict):
         raise IndexDamaged(f"{path / MANIFEST} belongs to another folder.", path=str(path / MANIFEST))
-    return _exact(IndexIdentity("", 0, 0, 0), {"sparse": False, **data["identity"]}, path / MANIFEST)
+    return _exact(IndexIdentity("", 0, 0, 0), {"sparse": False, "place": "", **data["identity"]}, path / MANIFEST)
 
 
 def write_manifest(path: Path, identity: IndexIdentity, files: Files) -> None:
     """Say once for all what the new set in `path` is made for. Raises OSError."""
-    data = {"v": FORMAT, "number": number_of(path.name), "identity": asdict(identity)}
+    named = {name: value for name, value in asdict(identity).items() if name != "place" or value}
+    data = {"v": FORMAT, "number": number_of(path.name), "identity": named}
     files.write_new(path / MANIFEST, canonical_json(data) + b"\n", owner=OWNER)
     files.fsync_dir(path, owner=OWNER)
 

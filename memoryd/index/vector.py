@@ -11,14 +11,12 @@ free, and leaves the rest to one full flush in 10,000 points and at the end.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -26,40 +24,36 @@ import qdrant_edge as engine
 
 from memoryd.errors import DiskFull, IndexDamaged, IndexProblem
 from memoryd.index import packed
+from memoryd.index.engine import (
+    DENSE,
+    INDEXED,
+    SINGLE,
+    SPARSE,
+    TIE_MARGIN,
+    VectorEntry,
+    allows_nothing,
+    best,
+    conditions,
+    document_of,
+    paged,
+    payload,
+)
 from memoryd.records import Filter, LegHit
 
-DENSE, SPARSE = "", "sparse"
-"""Names of the engine's vectors; the first one is its default."""
+__all__ = ["VectorEntry", "VectorIndex"]
+
 SEARCH_THREADS = 2
 UPSERT_POINTS = 50
 """Points of one engine call, which holds the interpreter for about 3 ms."""
 FULL_FLUSH_POINTS = 10_000
 """Points written between two full flushes; what an opening after a crash replays in about a second."""
+OPTIMISED_FROM = 50_000
+"""Points from which on the engine's own arrangement pays."""
 DELETE_DOCUMENTS = 500
 PAGE = 1000
 SAMPLE = 32
 MIN_FREE = 48 << 20
 """Bytes that must be free before anything is written."""
-TIE_MARGIN = 16
-"""Hits read beyond the limit, so that equal scores are cut by id and not by place in the index."""
-_SINGLE = ("visible", "kind", "type", "document_id")
-"""Fields of which each point has exactly one value."""
-_INDEXED = (*_SINGLE, "ancestors")
-
-
-@dataclass(frozen=True, slots=True)
-class VectorEntry:
-    """One embedded passage. `passage_id` is a UUID text; `index.packed` tells the form of `vector` and `sparse`."""
-
-    passage_id: str
-    document_id: str
-    scope: str
-    kind: str
-    type: str
-    status: str
-    ancestors: list[str]
-    vector: bytes
-    sparse: bytes = b""
 
 
 class VectorIndex:
@@ -91,7 +85,7 @@ class VectorIndex:
             path.mkdir(parents=True, exist_ok=True)
             shard = engine.EdgeShard.create(str(path), _config(dims, sparse))
             on_disk = engine.KeywordIndexParams(memory=engine.Memory.Cold)
-            for name in _INDEXED:
+            for name in INDEXED:
                 shard.update(engine.UpdateOperation.create_field_index(name, on_disk))
             shard.flush()
         return cls(path, dims, shard, sparse=sparse)
@@ -147,6 +141,17 @@ class VectorIndex:
                 _sync_log(self.path / "wal")
             self._torn = False
 
+    def settle(self) -> None:
+        """Make everything durable and, from OPTIMISED_FROM points on, quick to search: after a bulk of writes.
+
+        The interpreter stands still for up to minutes: never in the daemon. Raises IndexDamaged.
+        """
+        with self._writing, self._using() as shard:
+            if shard.info().points_count >= OPTIMISED_FROM:
+                shard.optimize()
+            shard.flush()
+            self._unflushed = 0
+
     def count(self) -> int:
         """Points that are not deleted, exactly, in about 0.1 ms. Raises IndexDamaged."""
         with self._using() as shard:
@@ -189,27 +194,33 @@ class VectorIndex:
         return self._nearest(query, filter, limit)
 
     def _nearest(self, query: engine.Query, filter: Filter, limit: int) -> list[LegHit]:
-        if limit < 1 or not filter.scopes or not filter.statuses:
+        if limit < 1 or allows_nothing(filter):
             return []
         request = engine.QueryRequest(
             limit=limit + TIE_MARGIN,
             query=query,
             filter=_condition(filter),
             params=engine.SearchParams(exact=True),
-            with_payload=["document_id"],
+            with_payload=["document_id", "traits"],
         )
         with self._using() as shard:
             points = shard.query(request)
-        lowest = points[limit - 1].score if len(points) > limit else -math.inf
-        # what only ties with the last one may take its place; the others beyond it are passed over
-        hits = [(-point.score, _document_of(point), str(point.id)) for point in points if point.score >= lowest]
-        hits.sort()
-        return [LegHit(document, passage, -score) for score, document, passage in hits[:limit]]
+        return best([(point.score, str(point.id), point.payload) for point in points], limit)
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """(document_id, passage_id) of every point, by passage id. Raises IndexDamaged."""
         for record in self._scroll(with_vector=False):
-            yield _document_of(record), str(record.id)
+            yield document_of(record.payload), str(record.id)
+
+    def differing(self, expected: Mapping[str, bytes]) -> list[str]:
+        """Those passages (of a few) whose stored vector is not the expected one, or which are not there.
+
+        Raises IndexDamaged.
+        """
+        with self._using() as shard:
+            found = shard.retrieve([uuid.UUID(one) for one in expected], False, [DENSE])
+        held = {str(record.id): record.vector for record in found}
+        return [one for one, vector in expected.items() if not packed.is_same(held.get(one), packed.floats(vector))]
 
     def damaged(self) -> Iterator[str]:
         """Passage ids of points whose stored vector is no unit vector; reads every vector. Raises IndexDamaged."""
@@ -222,13 +233,8 @@ class VectorIndex:
 
         `expected` gives, for passage ids, the vectors that are known; unknown ones are passed over.
         """
-        page: list[engine.Record] = []
-        for record in self._scroll(with_vector=True):
-            page.append(record)
-            if len(page) == PAGE:
-                yield from self._differing(page, expected)
-                page = []
-        yield from self._differing(page, expected)
+        for page in paged(self._scroll(with_vector=True), PAGE):
+            yield from self._differing(page, expected)
 
     def _differing(
         self, page: list[engine.Record], expected: Callable[[list[str]], Mapping[str, bytes]]
@@ -296,7 +302,7 @@ class VectorIndex:
 
     def _examine_filters(self) -> None:
         count = self.count()
-        for name in _SINGLE:
+        for name in SINGLE:
             with self._using() as shard:
                 groups = shard.facet(engine.FacetRequest(key=name, limit=max(1, count), exact=True))
             known = sum(group.count for group in groups.hits)
@@ -305,29 +311,29 @@ class VectorIndex:
                 raise IndexDamaged(message, leg="vectors")
 
     def _point(self, entry: VectorEntry) -> engine.Point:
-        payload = {
-            "visible": _visible(entry.scope, entry.status),
-            "kind": entry.kind,
-            "type": entry.type,
-            "ancestors": list(entry.ancestors),
-            "document_id": entry.document_id,
-        }
+        held = payload(entry)
         values = packed.dense(entry.vector, self.dims, f"Passage {entry.passage_id}")
         ids, weights = packed.sparse(entry.sparse, f"Passage {entry.passage_id}")
         with _border(self.path):
             if not self.sparse:
-                return engine.Point(entry.passage_id, values, payload)
+                return engine.Point(entry.passage_id, values, held)
             both: engine.Vector = {DENSE: values, SPARSE: engine.SparseVector(ids, weights)}
-            return engine.Point(entry.passage_id, both, payload)
+            return engine.Point(entry.passage_id, both, held)
 
 
 def _sync_log(folder: Path) -> None:
-    for path in [*sorted(folder.iterdir()), folder]:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    left = [*sorted(folder.iterdir()), folder]
+    while left:
+        try:
+            fd = os.open(left[0], os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # the engine prepares its next file under another name: look again
+            left = [*sorted(folder.iterdir()), folder]
+            continue
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
+        left.pop(0)
 
 
 def require_room(path: Path, free: Callable[[Path], int] | None = None) -> None:
@@ -337,21 +343,8 @@ def require_room(path: Path, free: Callable[[Path], int] | None = None) -> None:
         raise DiskFull(f"Only {left >> 20} MiB are free for the vector index in {path}.", path=str(path))
 
 
-def _document_of(found: engine.ScoredPoint | engine.Record) -> str:
-    """A point without its payload can only come from damage; it then belongs to no document."""
-    return str((found.payload or {}).get("document_id", ""))
-
-
-def _visible(scope: str, status: str) -> str:
-    """Scope and status in one key: both are in every filter, and one condition costs the engine half of two."""
-    return f"{status}:{scope}"
-
-
 def _condition(filter: Filter) -> engine.Filter:
-    visible = [_visible(scope, status) for scope in filter.scopes for status in filter.statuses]
-    wanted: list[tuple[str, Sequence[str]]] = [("visible", visible), ("kind", filter.kinds), ("type", filter.types)]
-    wanted.append(("ancestors", (filter.path_prefix,) if filter.path_prefix else ()))
-    return engine.Filter(must=[_any_of(name, values) for name, values in wanted if values])
+    return engine.Filter(must=[_any_of(name, values) for name, values in conditions(filter)])
 
 
 def _any_of(name: str, values: Sequence[str]) -> engine.FieldCondition:

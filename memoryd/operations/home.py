@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from memoryd.catalog.db import Database, open_catalog
 from memoryd.catalog.documents import Documents
@@ -29,7 +30,10 @@ from memoryd.files import Files
 from memoryd.index.analysis import ANALYSIS_VERSION
 from memoryd.index.embeddings import EmbeddingCache
 from memoryd.index.generations import Generation, Generations, IndexIdentity
+from memoryd.index.places import places_for
+from memoryd.models.choice import MAXSIM, choose, reranker_for
 from memoryd.models.host import ModelHost
+from memoryd.models.identity import ModelSpec
 from memoryd.operations.lookout import Lookout
 from memoryd.operations.noticed import Noticed
 from memoryd.operations.pairs import Pairs
@@ -47,6 +51,7 @@ from memoryd.store.reserve import Reserve, room_to_open
 MARKS = {"FORMAT", "config.json", "catalog.db", "state.db", "store"}
 """One of these makes a folder a home."""
 BEGUN = {"daemon.lock", "start.lock", "run", "log", "seal.key", "vault", "indexes", "thresholds.json", "synonyms.txt"}
+BEGUN |= {"models"}
 """What may lie in a home that was never opened: left by the launcher, or put there by its person."""
 
 
@@ -70,6 +75,15 @@ class Fresh:
     path: bytes
     fields: MemoryFields
     commit: str
+
+
+class Underway(Protocol):
+    """A new generation that is being built."""
+
+    served: Generation | None
+
+    def advance(self, stop: Callable[[], bool]) -> bool: ...
+    def end(self) -> None: ...
 
 
 @dataclass
@@ -99,6 +113,16 @@ class Home:
     vault_lane: threading.Lock = field(default_factory=threading.Lock)
     store_lane: threading.Lock = field(default_factory=threading.Lock)
     index_lane: threading.Lock = field(default_factory=threading.Lock)
+    build_lane: threading.Lock = field(default_factory=threading.Lock)
+    """Held by whoever works on a new generation; taken before the index lane."""
+    build: Underway | None = None
+    """The new generation that the indexing loop builds in the background."""
+    renew: str = ""
+    """Why the serving generation has to be replaced by a new one ('' for no reason)."""
+    renew_after: float = 0.0
+    """When it is tried again after a failure."""
+    examined: float = 0.0
+    """When a sample of the serving generation was last compared with what it was made of."""
     projects: ProjectFinder = field(default_factory=ProjectFinder)
     lookout: Lookout = field(default_factory=Lookout)
     """Looks at the files that memories cite."""
@@ -167,6 +191,8 @@ class Home:
                 parts.callback(part.close)
             if self.generation is not None:
                 parts.callback(self.generation.close)
+            if self.build is not None:
+                parts.callback(self.build.end)
             parts.callback(self.count_recalls)
             parts.callback(self.host.close)
 
@@ -203,11 +229,14 @@ def open_home(
         documents = Documents(catalog)
     vault.ensure(known=documents.live_count(VAULT_SOURCE) > 0 or _vault_in_packs(store, documents))
     state = State(root / "state.db")
+    spec = chosen_model(loaded, root)
     host = ModelHost(
         threads=config.model.threads,
         idle_seconds=config.model.idle_seconds,
         log=root / "log" / "model.log",
         clock=time.monotonic,
+        spec=spec,
+        token_vectors=reranker_for(config.search.reranker, spec.identity) == MAXSIM,
     )
     home = Home(
         root=root,
@@ -220,7 +249,9 @@ def open_home(
         vault=vault,
         host=host,
         cache=EmbeddingCache(cache_path or root / "embeddings.db"),
-        generations=Generations(root / "indexes", files),
+        generations=Generations(
+            root / "indexes", files, places_for(root, files, config.vector, loaded.key_file(), environment)
+        ),
         scopes=Scopes(catalog),
         documents=documents,
         memories=Memories(catalog),
@@ -292,9 +323,16 @@ def make_directories(root: Path, files: Files) -> None:
 
 
 def index_identity(home: Home) -> IndexIdentity:
-    """What makes two indexes the same: model, analysers, passage schema."""
+    """What makes two indexes the same: model, analysers, passage schema, and where vectors lie."""
     model = home.host.identity
-    return IndexIdentity(model=model.fingerprint, dims=model.dims, analysis=ANALYSIS_VERSION, passages=PASSAGE_SCHEMA)
+    place = home.generations.places.place
+    return IndexIdentity(model.fingerprint, model.dims, ANALYSIS_VERSION, PASSAGE_SCHEMA, model.sparse, place)
+
+
+def chosen_model(loaded: LoadedConfig, root: Path) -> ModelSpec:
+    """The model that the configuration asks for. Raises ConfigError, ModelFilesWrong."""
+    model = loaded.config.model
+    return choose(model.name, loaded.model_folder(root), root / "models", precision=model.precision)
 
 
 def timestamp(home: Home) -> str:

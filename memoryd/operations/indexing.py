@@ -7,23 +7,44 @@ leg runs ahead; vectors follow as fast as the model embeds. Every step is idempo
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 
 from memoryd.catalog.documents import DocumentRow
-from memoryd.errors import DiskFull, IndexMismatch, IndexProblem
+from memoryd.errors import (
+    DiskFull,
+    IndexDamaged,
+    IndexMismatch,
+    IndexProblem,
+    MemorydError,
+    ModelError,
+    StoreError,
+)
 from memoryd.index.generations import Generation
+from memoryd.operations import canary
+from memoryd.operations.building import Build
 from memoryd.operations.fresh import try_drain
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import follow_packs
 from memoryd.operations.legs import index_lexical, index_vectors, portions
-from memoryd.operations.reconcile import DISK_NOTICE, VAULT_COMMIT
+from memoryd.operations.reconcile import DISK_NOTICE
 from memoryd.operations.recover import open_generation
+from memoryd.operations.steps import (
+    LEGS,
+    Halt,
+    disagreement,
+    embeddable,
+    outdated,
+    step,
+    step_lexical,
+    step_vectors,
+)
 
-LEXICAL_BATCH = 500
-VECTOR_ROWS = 1024
-VECTOR_SECONDS = 2.0
-LEGS = ("lexical", "vectors")
+__all__ = ["LEGS", "catch_up", "disagreement", "embeddable", "heal", "pending", "step", "verify", "wrong_documents"]
+
+EXAMINE_SECONDS = 300.0
+"""How often a sample is compared with what it was made of, at rest."""
+AGAIN_SECONDS = 60.0
+BUILD_NOTICE = "generation"
 _log = logging.getLogger(__name__)
 
 
@@ -39,17 +60,62 @@ def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
             open_generation(home)
         if home.generation is None:
             return False
-        if _step_lexical(home, home.generation):
+        if step_lexical(home, home.generation):
             return True
         if home.heal:
             heal(home, home.heal.pop(), stop)
             return True
-        if _step_vectors(home, home.generation, stop):
+        # what is damaged takes nothing more in: its successor is built below
+        if not _is_damaged(home.generation, "vectors") and step_vectors(home, home.generation, stop):
             return True
         if home.generation.lexical is not None:
             home.generation.lexical.rest()  # the writer's memory is not needed until the next write
+    if _build(home, stop):
+        return True
     _rest(home)
     return False
+
+
+def _build(home: Home, stop: Callable[[], bool]) -> bool:
+    """A bit of work on a new generation where the serving one needs a successor; True when there is more to do now."""
+    if home.build is None and not _needs_successor(home):
+        return False
+    if not home.build_lane.acquire(blocking=False):
+        return False  # a rebuild is under way
+    try:
+        if home.build is None:
+            home.build = Build(home)
+        busy = home.build.advance(stop)
+        if home.build.served is not None:
+            home.build = None
+            home.notices.pop(BUILD_NOTICE, None)
+        return busy
+    except (IndexProblem, StoreError, DiskFull, ModelError, OSError) as error:
+        message = error.message if isinstance(error, MemorydError) else str(error)
+        home.notices[BUILD_NOTICE] = f"A new generation could not be built: {message} It is tried again."
+        home.renew_after = home.clock() + AGAIN_SECONDS
+        if home.build is not None:
+            home.build.end()
+            home.build = None
+        return False
+    finally:
+        home.build_lane.release()
+
+
+def _needs_successor(home: Home) -> bool:
+    """Whether the serving generation is outdated, damaged, or shows in a sample that it is not what it should be."""
+    generation = home.generation
+    if generation is None or home.clock() < home.renew_after:
+        return False
+    if home.clock() - home.examined >= EXAMINE_SECONDS:
+        home.examined = home.clock()
+        home.renew = home.renew or canary.look(home, generation)
+    damaged = any(_is_damaged(generation, leg) for leg in LEGS)
+    return bool(home.renew) or damaged or outdated(home, generation) is not None
+
+
+def _is_damaged(generation: Generation, leg: str) -> bool:
+    return isinstance(generation.problems.get(leg), IndexDamaged)
 
 
 def _rest(home: Home) -> None:
@@ -70,11 +136,6 @@ def _follow_packs(home: Home) -> bool:
         return False
 
 
-def step(home: Home, generation: Generation, stop: Callable[[], bool]) -> bool:
-    """Index one batch into `generation`, lexical first; the caller holds the index lane (or owns the generation)."""
-    return _step_lexical(home, generation) or _step_vectors(home, generation, stop)
-
-
 def pending(home: Home, generation: Generation | None = None) -> int:
     """Documents that at least one working leg has not taken in yet, plus memories not yet in packs."""
     generation = generation or home.generation
@@ -88,62 +149,10 @@ def pending(home: Home, generation: Generation | None = None) -> int:
     return home.documents.count_changed_after(min(reached)) + len(home.fresh)
 
 
-def _step_lexical(home: Home, generation: Generation) -> bool:
-    if generation.lexical is None:
-        return False
-    rows = home.documents.changed_after(generation.watermark.lexical_seq, LEXICAL_BATCH)
-    if not rows:
-        return False
-    index_lexical(home, generation, rows)
-    generation.commit_lexical(rows[-1].seq, home.catalog.meta(VAULT_COMMIT) or "")
-    return True
-
-
-def _step_vectors(home: Home, generation: Generation, stop: Callable[[], bool]) -> bool:
-    """Embed in small slices, commit after about two seconds, sooner when something newer waits for the lexical leg.
-
-    A document that is left in the middle is begun again later; what was embedded of it comes from the cache then.
-    """
-    if generation.vectors is None:
-        return False
-    rows = home.documents.changed_after(generation.watermark.vector_seq, VECTOR_ROWS)
-    reached = 0
-    until = time.monotonic() + VECTOR_SECONDS
-    halt = _Halt(home, generation, stop)
-    for part in portions(rows):
-        if not index_vectors(home, generation, part, halt):
-            break
-        reached = part[-1].seq
-        if time.monotonic() > until or halt():
-            break
-    if reached:
-        generation.commit_vectors(reached)
-    return bool(rows) and not stop()
-
-
-class _Halt:
-    """Whether embedding should give way: to `stop`, or to newer work for the lexical leg. Once true it stays so."""
-
-    def __init__(self, home: Home, generation: Generation, stop: Callable[[], bool]) -> None:
-        self._home = home
-        self._generation = generation
-        self._stop = stop
-        self._waiting = len(home.fresh)  # what could not be drained before this step must not stop it for ever
-        self._said = False
-
-    def __call__(self) -> bool:
-        self._said = self._said or self._stop() or self._newer()
-        return self._said
-
-    def _newer(self) -> bool:
-        unread = self._generation.lexical is not None
-        behind = unread and self._home.documents.last_seq() > self._generation.watermark.lexical_seq
-        return behind or len(self._home.fresh) > self._waiting
-
-
 def verify(home: Home, generation: Generation) -> list[IndexProblem]:
     """What is wrong with the legs right now; wrong counts are scheduled for repair."""
     problems = list(generation.problems.values())
+    problems += doubts(home, generation)
     for leg, mismatch in generation.mismatches().items():
         problems.append(mismatch)
         home.heal.add(leg)
@@ -153,9 +162,20 @@ def verify(home: Home, generation: Generation) -> list[IndexProblem]:
     return problems
 
 
+def doubts(home: Home, generation: Generation) -> list[IndexProblem]:
+    """Why a generation that answers is about to be replaced: what it was made for, or what a sample of it showed."""
+    found: list[IndexProblem] = []
+    if (problem := outdated(home, generation)) is not None:
+        found.append(problem)
+    if home.renew:
+        message = f"Generation {generation.number} is not whole, its successor is built: {home.renew}"
+        found.append(IndexDamaged(message, next_step="Nothing to do: it is replaced soon.", leg="index"))
+    return found
+
+
 def _against_catalog(home: Home, generation: Generation) -> list[IndexMismatch]:
     """A leg without backlog must hold as many entries as the catalog's live passages ask for."""
-    if home.heal:
+    if home.heal or outdated(home, generation) is not None:
         return []
     found = []
     for leg in LEGS:
@@ -164,26 +184,6 @@ def _against_catalog(home: Home, generation: Generation) -> list[IndexMismatch]:
             home.heal.add(leg)
             found.append(problem)
     return found
-
-
-def disagreement(home: Home, generation: Generation, leg: str) -> IndexMismatch | None:
-    """Why a leg that has everything up to the newest record holds other counts than the catalog; None: it agrees."""
-    index = generation.lexical if leg == "lexical" else generation.vectors
-    mark = generation.watermark
-    reached, held = (mark.lexical_seq, mark.lexical_count) if leg == "lexical" else (mark.vector_seq, mark.vector_count)
-    if index is None or home.documents.last_seq() != reached:
-        return None
-    expected = home.passages.entries() if leg == "lexical" else embeddable(home)
-    if held == expected or home.documents.last_seq() != reached:  # what was counted may have changed meanwhile
-        return None
-    message = f"The {leg} index of generation {generation.number} holds {held} of {expected} entries."
-    return IndexMismatch(message, leg=leg, lacking=expected - held)
-
-
-def embeddable(home: Home) -> int:
-    """Passages that have a vector once nothing is pending: all but those the model cannot take."""
-    poisoned = home.host.poisoned()
-    return home.passages.count() - (home.passages.count_texts(poisoned) if poisoned else 0)
 
 
 def heal(home: Home, leg: str, stop: Callable[[], bool] = lambda: False) -> int:
@@ -199,7 +199,7 @@ def heal(home: Home, leg: str, stop: Callable[[], bool] = lambda: False) -> int:
     unknown = [document for document in wrong if document not in {row.document_id for row in rows}]
     if unknown:
         index.replace(unknown, [])
-    done = _write_again(home, generation, leg, rows, _Halt(home, generation, stop))
+    done = _write_again(home, generation, leg, rows, Halt(home, generation, stop))
     if done < len(rows):
         home.heal.add(leg)  # what was written again is right from now on, the rest follows
     else:

@@ -58,10 +58,7 @@ def index_vectors(
     """Replace the vectors of these documents (not yet flushed); False, and nothing replaced, when halted before all
     were embedded. `halt` stays true once it was."""
     assert generation.vectors is not None
-    wanted: list[tuple[DocumentRow, PassageRow, str]] = []
-    for row, passages in _with_passages(home, rows):
-        for passage, text in texts_of(home, row, passages):
-            wanted.append((row, passage, embedded_again(row.title, passage.heading, text, passage.text_sha256)))
+    wanted = _embedded(home, rows)
     vectors = embed(home, {passage.text_sha256: text for _, passage, text in wanted}, halt)
     if vectors is None:
         return False
@@ -72,6 +69,20 @@ def index_vectors(
     ]
     generation.vectors.replace([row.document_id for row in rows], entries)
     return True
+
+
+def embed_documents(home: Home, rows: Sequence[DocumentRow], halt: Callable[[], bool]) -> bool:
+    """See to it that the cache holds the vectors of these documents; False when halted before that."""
+    return embed(home, {passage.text_sha256: text for _, passage, text in _embedded(home, rows)}, halt) is not None
+
+
+def _embedded(home: Home, rows: Sequence[DocumentRow]) -> list[tuple[DocumentRow, PassageRow, str]]:
+    """What is embedded of these documents."""
+    return [
+        (row, passage, embedded_again(row.title, passage.heading, text, passage.text_sha256))
+        for row, passages in _with_passages(home, rows)
+        for passage, text in texts_of(home, row, passages)
+    ]
 
 
 def embed(home: Home, texts: dict[str, str], halt: Callable[[], bool]) -> dict[str, bytes] | None:

@@ -5,15 +5,18 @@ The old generation serves until the new one holds everything and its counts agre
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
-from memoryd.errors import IndexMismatch, ViewsLost
+from memoryd.errors import ViewsLost
 from memoryd.index.generations import Generation
-from memoryd.operations import indexing, reconcile
-from memoryd.operations.home import Home, index_identity
+from memoryd.operations import reconcile
+from memoryd.operations.building import Build
+from memoryd.operations.home import Home
 from memoryd.operations.shadow import take_over
 
+LOOK_SECONDS = 0.05
 Progress = Callable[[int, int, str], None]
 
 
@@ -31,10 +34,11 @@ def rebuild(
     if lost := home.lost_views():
         raise ViewsLost(f"{', '.join(lost)} were removed while this daemon had them open.", views=lost)
     progress(0, 0, "catalog from packs")
-    replayed = refresh_catalog(home, stop)
-    reconcile.look_ahead(home)
-    vault = reconcile.reconcile_vault(home)
-    generation = new_generation(home, progress, stop)
+    with home.build_lane:
+        replayed = refresh_catalog(home, stop)
+        reconcile.look_ahead(home)
+        vault = reconcile.reconcile_vault(home)
+        generation = _built(home, progress, stop)
     if generation is None:
         return {"stopped": True, "records": replayed}
     return {
@@ -50,22 +54,26 @@ def rebuild(
 def new_generation(home: Home, progress: Progress, stop: Callable[[], bool]) -> Generation | None:
     """Fill a new generation from the catalog and serve it; None where stopped (the old one serves on).
 
-    Raises IndexProblem where its counts do not agree, OSError.
+    Waits for whoever else builds one. Raises IndexProblem where it could not be filled or its counts do not agree,
+    OSError.
     """
-    generation = home.generations.create(index_identity(home))
-    finished = False
+    with home.build_lane:
+        return _built(home, progress, stop)
+
+
+def _built(home: Home, progress: Progress, stop: Callable[[], bool]) -> Generation | None:
+    if home.build is not None:  # the indexing loop's: begun earlier, it knows less
+        home.build.end()
+        home.build = None
+    build = Build(home)
     try:
-        _fill(home, generation, progress, stop)
-        if stop():
-            return None
-        _require_counts(home, generation)
-        finished = True
+        while build.served is None and not stop():
+            if not build.advance(stop):
+                time.sleep(LOOK_SECONDS)
+            progress(*build.progress(), "indexing")
     finally:
-        if not finished:
-            generation.close()
-            home.generations.collect()
-    swap(home, generation)
-    return generation
+        build.end()
+    return build.served
 
 
 def refresh_catalog(home: Home, stop: Callable[[], bool]) -> int:
@@ -73,34 +81,3 @@ def refresh_catalog(home: Home, stop: Callable[[], bool]) -> int:
     with home.store_lane:
         home.store.rebuild_index()
     return take_over(home, stop)
-
-
-def _fill(home: Home, generation: Generation, progress: Progress, stop: Callable[[], bool]) -> None:
-    while not stop():
-        total = home.documents.live_count()
-        left = indexing.pending(home, generation)
-        progress(max(0, total - left), total, "indexing")
-        if not indexing.step(home, generation, stop):
-            return
-
-
-def _require_counts(home: Home, generation: Generation) -> None:
-    mismatches = generation.mismatches()
-    if mismatches:
-        raise next(iter(mismatches.values()))
-    mark = generation.watermark
-    expected = indexing.embeddable(home)
-    if mark.vector_seq == home.documents.last_seq() and mark.vector_count != expected:
-        raise IndexMismatch(f"The new generation holds {mark.vector_count} of {expected} passages.", leg="vectors")
-
-
-def swap(home: Home, generation: Generation) -> None:
-    """Serve `generation` from now on and remove the others."""
-    with home.index_lane:
-        home.generations.publish(generation)
-        old, home.generation = home.generation, generation
-        home.heal.clear()
-        if old is not None:
-            old.close()
-        home.generations.collect()
-    home.work.set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from memoryd.errors import DiskFull, IndexProblem
+from memoryd.errors import DiskFull, IndexOutdated, IndexProblem
 from memoryd.operations import burial
 from memoryd.operations.home import Home, index_identity
 from memoryd.operations.ingest import replay
@@ -57,9 +57,15 @@ def _room_permitting(home: Home, step: Callable[[], Done]) -> Done | None:
 
 
 def open_generation(home: Home) -> None:
-    """Open the current generation, or begin an empty one that the indexing loop fills (its backlog is told)."""
+    """Open the current generation, or begin an empty one that the indexing loop fills (its backlog is told).
+
+    One that was made for another model, other analysers or passages serves on as far as it can: its successor is built
+    in the background.
+    """
     identity = index_identity(home)
     current = home.generations.open_current(identity)
+    if current is None and isinstance(home.generations.reason, IndexOutdated):
+        current = home.generations.open_former(identity)
     if current is not None and current.watermark.lexical_seq > home.documents.last_seq():
         current.close()  # it belongs to records that are no longer there: the numbers begin anew
         current = None
@@ -75,4 +81,5 @@ def open_generation(home: Home) -> None:
             return  # everything stored stays readable; the indexing loop tries again
     home.notices.pop("index", None)
     home.generation = current
+    home.generations.collect()
     home.work.set()

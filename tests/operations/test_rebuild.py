@@ -10,7 +10,7 @@ import pytest
 
 from memoryd.catalog.schema import DERIVED
 from memoryd.errors import IndexMismatch
-from memoryd.operations import gateway, ingest, reading, rebuild
+from memoryd.operations import building, gateway, ingest, reading, rebuild
 from memoryd.operations.check import check
 from memoryd.operations.home import Caller
 from memoryd.operations.ingest import Seen, store_documents
@@ -83,7 +83,7 @@ def test_a_failure_in_the_middle_leaves_the_old_generation_serving(filled, root,
     def refuse(home, generation):
         raise IndexMismatch("counts differ")
 
-    monkeypatch.setattr(rebuild, "_require_counts", refuse)
+    monkeypatch.setattr(building, "require_whole", refuse)
     with pytest.raises(IndexMismatch):
         rebuild.rebuild(filled)
     assert generations(root) == ["gen-1"]
