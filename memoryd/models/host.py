@@ -161,6 +161,11 @@ class ModelHost:
         with self._changed:
             return frozenset(digest for digest, passage in self._waiting.poisoned.items() if passage)
 
+    def queries(self) -> dict[str, int]:
+        """How many queries are remembered with what the model made of them, and how often one was or was not."""
+        with self._changed:
+            return {"kept": self._waiting.remembered(), "hits": self._waiting.hits, "misses": self._waiting.misses}
+
     def status(self) -> dict[str, Any]:
         """`state` is off, loading, ready, backoff, failed or closed; `loaded_seconds` is how long it is ready."""
         with self._changed:

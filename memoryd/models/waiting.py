@@ -77,6 +77,8 @@ class Waiting:
         """By SHA-256 of the text: whether it was (also) a passage."""
         self._asked: dict[str, Job] = {}
         self._known: OrderedDict[str, Encoded] = OrderedDict()
+        self.hits = 0
+        self.misses = 0
 
     def __len__(self) -> int:
         return len(self.queries) + len(self.passages)
@@ -86,7 +88,13 @@ class Waiting:
         encoded = self._known.get(query)
         if encoded is not None:
             self._known.move_to_end(query)
+        self.hits += encoded is not None
+        self.misses += encoded is None
         return encoded
+
+    def remembered(self) -> int:
+        """How many queries `known` has an answer for."""
+        return len(self._known)
 
     def asked(self, query: str) -> Job | None:
         """The job of a query that waits already."""

@@ -82,8 +82,9 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
 
 
 def searches(home: Home) -> dict[str, Any]:
-    """How many answers are kept, and how often one was there when it was asked for."""
-    return {"answers": {"kept": len(home.kept), "hits": home.kept.hits, "misses": home.kept.misses}}
+    """How many answers and vectors of queries are kept, and how often one was there when it was asked for."""
+    answers = {"kept": len(home.kept), "hits": home.kept.hits, "misses": home.kept.misses}
+    return {"answers": answers, "query_vectors": home.host.queries()}
 
 
 def _parted(found: Iterable[T], visible: Callable[[T], bool]) -> tuple[list[T], int]:

@@ -61,6 +61,16 @@ def test_the_same_question_is_answered_from_what_was_kept_and_counted(keyword):
     assert home.noticed.peek(), "what is handed out is counted, kept or not"
 
 
+def test_the_vector_of_a_query_is_made_once_and_counted(root):
+    configure(root, search={"model_wait_ms": 60_000})
+    with opened(root) as home:
+        for mode in ("hybrid", "semantic", "hybrid"):
+            assert reading.search(home, HERE, query="emu", mode=mode)["index"]["degraded"] == []
+        told = status(home, HERE)["search"]["query_vectors"]
+        assert told == {"kept": 1, "hits": 1, "misses": 1}, "the third answer was kept whole"
+        assert numbers(home)["search_query_vectors_hits"] == 1
+
+
 def test_whatever_is_written_is_seen_at_once(keyword, tmp_path):
     """Add, supersede, archive, a hand edit and a removal by hand: never an answer of before."""
     home = keyword
