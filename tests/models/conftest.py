@@ -13,27 +13,32 @@ import pytest
 from memoryd.models.host import ModelHost
 
 KILLED_BY_TEXT = """
-import os, time, memoryd.models.embedded as embedded
+import os, sys, time, memoryd.models.embedded as embedded
 plain = embedded.EmbeddedModel._hidden
 def hidden(self, text):
     if "DEADLY" in text:
         os.kill(os.getpid(), 9)
     if "REFUSED" in text:
         raise ValueError("this text is refused")
+    if "ONCE" in text and not os.path.exists(sys.argv[2]):
+        open(sys.argv[2], "w").close()
+        os.kill(os.getpid(), 9)
     if "SLOW" in text:
         time.sleep(0.5)
     if "FOREVER" in text:
         time.sleep(3600)
     return plain(self, text)
 embedded.EmbeddedModel._hidden = hidden
+embedded.EmbeddedModel.batch_tokens = int(sys.argv[1])
 import memoryd.models.child as child
 child.main()
 """
 """The real child, which some texts hurt."""
 
 
-def fragile() -> list[str]:
-    return [sys.executable, "-P", "-c", KILLED_BY_TEXT]
+def fragile(batch_tokens: int = 0, once: Path = Path("/nowhere")) -> list[str]:
+    """`once` is a file that tells whether a text with ONCE has killed already."""
+    return [sys.executable, "-P", "-c", KILLED_BY_TEXT, str(batch_tokens), str(once)]
 
 
 def until(true: Callable[[], object], seconds: float = 30.0) -> None:

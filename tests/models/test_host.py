@@ -343,3 +343,100 @@ def test_the_childs_words_go_to_the_log(make, tmp_path):
         host.embed_query("one", 0.5)
     until(lambda: b"why it failed" in log.read_bytes())
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_poisoned_text_within_a_batch_fails_alone(make, shared):
+    """Twenty texts go into the model together; the one that kills and the one that is refused cost only themselves."""
+    host = make(command=fragile(batch_tokens=4096))
+    host.embed_query("ready", 60)
+    texts = [f"text {n}" for n in range(20)]
+    texts[7], texts[13] = "a DEADLY text", "REFUSED"
+    found = host.embed_passages(texts, NEVER)
+    assert [place for place, vector in enumerate(found) if vector is None] == [7, 13]
+    good = [one for one in texts if one not in ("a DEADLY text", "REFUSED")]
+    assert [vector for vector in found if vector] == shared.embed_passages(good, NEVER)
+    assert host.poisoned() == {sha256_hex(b"a DEADLY text"), sha256_hex(b"REFUSED")}
+
+
+def test_a_child_that_the_kernel_ends_in_the_middle_of_a_batch_comes_back_by_itself(make, tmp_path, shared):
+    """Out of memory: the kernel kills without a word, and what was in the model is done again."""
+    host = make(command=fragile(4096, tmp_path / "killed"))
+    host.embed_query("ready", 60)
+    texts = [f"text {n}" for n in range(5)] + ["ONCE"]
+    assert host.embed_passages(texts, NEVER) == shared.embed_passages(texts, NEVER)
+    assert host.status()["restarts"] == 1 and host.poisoned() == frozenset()
+
+
+def test_where_memory_runs_out_the_child_goes_before_the_daemon(shared):
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    child = int(Path(f"/proc/{shared.status()['pid']}/oom_score_adj").read_text())
+    assert child == 500 > own
+
+
+def test_a_query_waits_for_one_batch_at_most(make):
+    host = make(command=fragile(batch_tokens=16))
+    host.embed_query("ready", 60)
+    texts = [f"SLOW {n}" for n in range(12)]
+    feeder = threading.Thread(target=host.embed_passages, args=(texts, NEVER))
+    feeder.start()
+    until(lambda: host.status()["queued"] == 12)
+    host.embed_query("first of all", 60)
+    assert host.status()["queued"] >= 8, "four texts are one batch"
+    feeder.join()
+
+
+def test_an_idle_childs_memory_is_given_back(make):
+    host = make(idle_seconds=0.2)
+    host.warm()
+    until(lambda: host.status()["pid"] is not None)
+    pid = host.status()["pid"]
+    until(lambda: host.status()["state"] == "off" and gone(pid))
+
+
+def test_warm_loads_without_a_text(make):
+    host = make()
+    host.warm()
+    until(lambda: host.status()["state"] == "ready")
+
+
+def test_passages_are_reranked_by_their_words(make):
+    host = make(token_vectors=True)
+    texts = ["The cat sleeps on the warm stove", "Invoices are due within thirty days", "A database index"]
+    encoded = host.encode_passages(texts, NEVER)
+    assert all(len(one.tokens) % 384 == 0 and one.tokens for one in encoded)
+    assert host.embed_passages(texts, NEVER) == [one.dense for one in encoded]
+    known = [("", one.tokens) for one in encoded]
+    done = host.rerank("maxsim", "When do I have to pay the bill?", known, 60)
+    assert max(range(3), key=done.scores.__getitem__) == 1 and done.reason == "" and done.made == [b"", b"", b""]
+    made = host.rerank("maxsim", "When do I have to pay the bill?", [(text, b"") for text in texts], 60)
+    assert made.scores == done.scores and made.made == [one.tokens for one in encoded]
+
+
+def test_a_reranking_without_enough_time_is_left_out_with_its_reason(make):
+    host = make(command=fragile())
+    host.embed_query("ready", 60)
+    assert host.rerank("maxsim", "query", [("SLOW one", b"")], 60).scores
+    late = host.rerank("maxsim", "query", [(f"SLOW {n}", b"") for n in range(4)], 1.0)
+    assert late.scores is None and "4 of 4 passages have no token vectors" in late.reason
+    busy = threading.Thread(target=host.embed_query, args=("SLOW query", 60))
+    busy.start()
+    until(lambda: host.status()["queued"] == 1)
+    unasked = host.rerank("maxsim", "query", [("text", b"")], 0.05)
+    assert unasked.scores is None and "0.05 s" in unasked.reason
+    busy.join()
+
+
+def test_a_reranking_whose_child_dies_is_not_tried_again(make):
+    host = make(command=fragile())
+    done = host.rerank("maxsim", "query", [("DEADLY", b"")], 60)
+    assert done.scores is None and done.reason
+    assert host.embed_query("fine", 60) and host.poisoned() == frozenset()
+    host.close()
+    assert "closed" in host.rerank("maxsim", "query", [("x", b"")], 1).reason
+
+
+def test_more_than_a_message_holds_is_told(make):
+    host = make()
+    done = host.rerank("maxsim", "query", [("", bytes(384 * 30_000))] * 4, 60)
+    assert done.scores is None and "too large" in done.reason
+    assert host.embed_query("fine", 60) and host.status()["restarts"] == 0
