@@ -15,7 +15,7 @@ from itertools import count, islice
 from typing import Any
 
 from memoryd.digest import raw_address
-from memoryd.errors import DiskFull, PackDamaged, ReachUnknown
+from memoryd.errors import DiskFull, IndexProblem, PackDamaged, ReachUnknown
 from memoryd.operations.home import Home
 from memoryd.operations.ingest import bury
 from memoryd.operations.roots import Decision, Ledger
@@ -29,6 +29,7 @@ COLLECTED = "collected"
 """Catalog meta: when the last collection by itself began to count, in seconds since 1970."""
 STONES_MOST = 2000
 """Tombstones of one commit."""
+TEXTS_PAGE = 5000
 HOUR = 3600.0
 EXPIRED = "expired: past the retention in force"
 Progress = Callable[[int, int, str], None]
@@ -100,7 +101,22 @@ def _collected(run: Run, dry_run: bool) -> dict[str, Any]:
         return {**report, "dry_run": True, "ok": True}
     sweep_packs(run, reach, sweep)
     left = {key: when for key, when in since.items() if key not in run.dropped}
-    return {**report, **_done(run, left, before.stored_bytes), "ok": _recount(run, reach)}
+    told = {**report, **_done(run, left, before.stored_bytes), "embeddings": _forget_embeddings(run)}
+    return {**told, "ok": _recount(run, reach)}
+
+
+def _forget_embeddings(run: Run) -> int:
+    """Drop what was cached for texts that no passage holds any more; how many rows that were."""
+    held: set[bytes] = set()
+    number = 0
+    while page := run.home.passages.texts_after(number, TEXTS_PAGE):
+        held |= {bytes.fromhex(text) for _, _, text in page}
+        number = page[-1][0]
+    try:
+        return run.home.cache.retain(lambda asked: {one for one in asked if bytes.fromhex(one) in held}, run.stop)
+    except (DiskFull, IndexProblem) as error:  # only a view: the next collection tries again
+        _log.warning("the embedding cache could not be cleaned: %s", error)
+        return 0
 
 
 def _mark(run: Run, reach: Reach, dry_run: bool) -> Tally | None:

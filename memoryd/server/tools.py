@@ -73,6 +73,8 @@ class MemoryToolbox(Toolbox):
         home = open_home(self._root, environment=os.environ)
         try:
             recover.recover(home)
+            if home.config.model.warm_up:
+                home.host.warm()
         except BaseException:  # let go of what was taken, then raised on
             home.close()
             raise
