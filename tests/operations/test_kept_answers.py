@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from memoryd.operations import gateway, ingest, reading
+from memoryd.operations.erasure import plan
+from memoryd.operations.forget import run as forget
 from memoryd.operations.health import numbers, status
 from memoryd.operations.home import Caller
 from memoryd.operations.reconcile import reconcile_vault
@@ -116,6 +118,18 @@ def test_a_write_between_the_commit_and_the_indexes_is_not_missed(keyword):
         assert home.fresh, "it waits for the store"
         assert search(home)[1] is False
     assert fresh["outcome"] == "added"
+
+
+def test_what_was_erased_is_in_no_answer(keyword):
+    home = keyword
+    first = add(home, EMU)
+    add(home, "The emu sleeps at dawn.")
+    index_words(home)
+    search(home)
+    assert search(home)[1]
+    forget(home, plan(home, [f"vault/{first['path']}"], None))
+    index_words(home)
+    assert EMU not in str(reading.search(home, HERE, query="emu", mode="keyword")["memories"])
 
 
 def test_two_scopes_never_share(keyword, project):

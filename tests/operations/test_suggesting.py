@@ -34,8 +34,8 @@ def animals(home):
 
 
 @pytest.mark.parametrize("most", [1, 2, 4])
-def test_case_63_suggestions_lead_on_and_not_in_a_circle(animals, most):
-    """Asked twice the same, none is the question itself or shown, none twice, and each brings something new."""
+def test_suggestions_lead_on_and_not_in_a_circle(animals, most):
+    """Case 63: asked twice the same, none is the question itself or shown, none twice, and each brings something new."""
     asked = "feed at the zoo"
     for _ in range(5):
         answer = ask(animals, asked, most)
