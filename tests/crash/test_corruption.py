@@ -147,7 +147,7 @@ def test_every_damaged_byte_of_a_pack_is_found(ram, count, arranged):
         path = store._shelf.path(pack)
         data = path.read_bytes()
         for name, places in regions(store, pack).items():
-            for _ in range(scaled(60, 300)):
+            for _ in range(scaled(30, 300)):
                 path.write_bytes(damages(data, turn.choice(places), turn))
                 found = list(store.findings(read_data=True))
                 assert found, f"{name} of {path.name}: not noticed"
@@ -155,7 +155,7 @@ def test_every_damaged_byte_of_a_pack_is_found(ram, count, arranged):
                 if name == "payload" and all(one.code == "frame-damaged" for one in found):
                     hits.append(len(found))
                     lost.append(sum(one.details.get("contents", 0) for one in found))
-        for cut in [turn.randrange(len(data)) for _ in range(scaled(40, 300))]:
+        for cut in [turn.randrange(len(data)) for _ in range(scaled(20, 300))]:
             path.write_bytes(data[:cut])
             assert list(store.findings(read_data=True)), f"cut at {cut}: not noticed"
             tried += 1
@@ -186,7 +186,7 @@ def test_one_flip_costs_one_frame_and_no_answer_is_wrong(ram, count, arranged):
     store.close()
     turn = random.Random(3)
     losses = []
-    for _ in range(scaled(60, 300)):
+    for _ in range(scaled(30, 300)):
         path, part = turn.choice(spots)
         data = path.read_bytes()
         wrong = bytearray(data)
@@ -260,7 +260,7 @@ def test_damage_of_the_index_changes_no_answer(ram, count):
     data = (ram / "good" / "store" / "index.db").read_bytes()
     turn = random.Random(17)
     noticed = 0
-    rounds = scaled(120, 600)
+    rounds = scaled(60, 600)
     for number in range(rounds):
         home = ram / "hurt"
         shutil.copytree(ram / "good", home)
