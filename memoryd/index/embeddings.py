@@ -11,7 +11,7 @@ import itertools
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,6 +46,8 @@ CREATE TABLE vectors (
 """
 _SINCE_1 = f"ALTER TABLE vectors ADD COLUMN sparse BLOB NOT NULL DEFAULT x'';{_TOKENS}"
 """What a file of version 1 lacks."""
+_UNKNOWN = b"\0"
+"""In the place of a sparse vector that nobody asked the model for; no sparse vector has one byte."""
 _TABLES = {"vectors": "vector, sparse", "tokens": "tokens"}
 Result = TypeVar("Result")
 
@@ -62,13 +64,15 @@ class EmbeddingCache:
 
     def get_many(self, fingerprint: str, hashes: Iterable[str]) -> dict[str, bytes]:
         """The known dense vectors by text hash (64 hex digits). Raises IndexProblem where the file cannot be read."""
-        return {digest: one.dense for digest, one in self.get_encoded(fingerprint, hashes).items()}
+        return {digest: one.dense for digest, one in self.get_encoded(fingerprint, hashes, sparse=False).items()}
 
-    def get_encoded(self, fingerprint: str, hashes: Iterable[str]) -> dict[str, Encoded]:
-        """Dense and sparse vectors of the texts that are known. Raises IndexProblem."""
+    def get_encoded(self, fingerprint: str, hashes: Iterable[str], *, sparse: bool) -> dict[str, Encoded]:
+        """Dense and, where asked for, sparse vectors of the texts of which they are known. Raises IndexProblem."""
         wanted = list(dict.fromkeys(hashes))
         found = self._guarded(lambda connection: _get(connection, "vectors", fingerprint, wanted))
-        return {digest: Encoded(*parts) for digest, parts in found.items()}
+        if sparse:
+            return {digest: Encoded(*parts) for digest, parts in found.items() if parts[1] != _UNKNOWN}
+        return {digest: Encoded(vector) for digest, (vector, _) in found.items()}
 
     def get_tokens(self, fingerprint: str, hashes: Iterable[str]) -> dict[str, bytes]:
         """Token vectors of the texts of which they are known. Raises IndexProblem."""
@@ -76,9 +80,16 @@ class EmbeddingCache:
         found = self._guarded(lambda connection: _get(connection, "tokens", fingerprint, wanted))
         return {digest: tokens for digest, (tokens,) in found.items()}
 
+    def with_tokens(self, fingerprint: str, hashes: Iterable[str]) -> set[str]:
+        """The texts of which token vectors are known; none is read. Raises IndexProblem."""
+        wanted = list(dict.fromkeys(hashes))
+        return self._guarded(
+            lambda connection: {one for one, *_ in _rows(connection, "tokens", "", fingerprint, wanted)}
+        )
+
     def put_many(self, fingerprint: str, items: Mapping[str, bytes]) -> None:
         """Remember dense vectors by text hash, all or none. Raises DiskFull, IndexProblem."""
-        self.put_encoded(fingerprint, {digest: Encoded(vector) for digest, vector in items.items()})
+        self.put_encoded(fingerprint, {digest: Encoded(vector, _UNKNOWN) for digest, vector in items.items()})
 
     def put_encoded(self, fingerprint: str, items: Mapping[str, Encoded]) -> None:
         """Remember what a model made of texts, token vectors where there are any, all or none.
@@ -239,17 +250,23 @@ def _code(error: sqlite3.DatabaseError) -> int:
 def _get(
     connection: sqlite3.Connection, table: str, fingerprint: str, wanted: Sequence[str]
 ) -> dict[str, tuple[bytes, ...]]:
-    found: dict[str, tuple[bytes, ...]] = {}
+    rows = _rows(connection, table, f", crc, {_TABLES[table]}", fingerprint, wanted)
+    return {digest: tuple(parts) for digest, crc, *parts in rows if _crc(parts) == crc}
+
+
+def _rows(
+    connection: sqlite3.Connection, table: str, columns: str, fingerprint: str, wanted: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
     for start in range(0, len(wanted), LOOKUP):
         part = [bytes.fromhex(digest) for digest in wanted[start : start + LOOKUP]]
         marks = ",".join("?" * len(part))
         rows = connection.execute(
-            f"SELECT text_sha256, crc, {_TABLES[table]} FROM {table} JOIN models ON models.id = model"
+            f"SELECT text_sha256{columns} FROM {table} JOIN models ON models.id = model"
             f" WHERE fingerprint = ? AND text_sha256 IN ({marks})",
             (fingerprint, *part),
         )
-        found.update({digest.hex(): tuple(parts) for digest, crc, *parts in rows if _crc(parts) == crc})
-    return found
+        for digest, *parts in rows:
+            yield (digest.hex(), *parts)
 
 
 def _crc(parts: Sequence[bytes]) -> int:

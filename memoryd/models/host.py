@@ -48,7 +48,7 @@ class ModelHost:
 
         `token_vectors`: passages get them too. Nothing is started yet.
         """
-        self._token_vectors = token_vectors
+        self.token_vectors = token_vectors
         self._spec = spec or embedded_spec(files=files)
         self._process = ModelProcess(self._spec, command=command, threads=threads, log=log)
         self._idle_seconds = idle_seconds
@@ -114,7 +114,7 @@ class ModelHost:
         Waits as long as it takes, also through restarts of the child. Once `cancelled()` is true it returns what is
         there, with None for the rest. Raises ModelFilesWrong, and ModelUnavailable when the host is closed.
         """
-        return self._encoded(texts, cancelled, tokens=self._token_vectors)
+        return self._encoded(texts, cancelled, tokens=self.token_vectors)
 
     def _encoded(self, texts: Sequence[str], cancelled: Callable[[], bool], *, tokens: bool) -> list[Encoded | None]:
         with self._changed:

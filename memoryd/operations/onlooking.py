@@ -29,6 +29,8 @@ _ABSENT = cast("Any", None)
 class NoModel:
     """In place of the model's host: it knows whose vectors are wanted, and has none."""
 
+    token_vectors = False
+
     def __init__(self, identity: ModelIdentity) -> None:
         self.identity = identity
         self.asked = 0

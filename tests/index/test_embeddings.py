@@ -209,9 +209,11 @@ def test_texts_that_are_dropped_leave_nothing_in_the_file(cache):
 def test_all_that_a_model_makes_of_a_text_is_kept(cache):
     whole = {digest(1): Encoded(unit(1), b"sparse", b"tokens"), digest(2): Encoded(unit(2))}
     cache.put_encoded(MODEL, whole)
-    assert cache.get_encoded(MODEL, whole) == {digest(1): Encoded(unit(1), b"sparse"), digest(2): whole[digest(2)]}
+    known = {digest(1): Encoded(unit(1), b"sparse"), digest(2): whole[digest(2)]}
+    assert cache.get_encoded(MODEL, whole, sparse=True) == known
     assert cache.get_many(MODEL, whole) == {digest(1): unit(1), digest(2): unit(2)}
     assert cache.get_tokens(MODEL, whole) == {digest(1): b"tokens"} and cache.get_tokens(OTHER, whole) == {}
+    assert cache.with_tokens(MODEL, whole) == {digest(1)} and cache.with_tokens(OTHER, whole) == set()
     cache.put_tokens(MODEL, {digest(2): b"later"})
     assert cache.get_tokens(MODEL, [digest(2)]) == {digest(2): b"later"}
     assert cache.sizes(MODEL) == {"vectors": 2, "vectors_bytes": 70, "tokens": 2, "tokens_bytes": 11}
@@ -248,7 +250,17 @@ def test_a_file_of_the_first_version_is_taken_over(tmp_path):
         old.execute("PRAGMA user_version = 1")
     old.close()
     cache = EmbeddingCache(path)
-    assert cache.get_encoded(MODEL, [digest(1)]) == {digest(1): Encoded(unit(1))} and not cache.recreated
+    assert cache.get_encoded(MODEL, [digest(1)], sparse=True) == {digest(1): Encoded(unit(1))}
+    assert not cache.recreated
     cache.put_encoded(MODEL, {digest(1): Encoded(unit(1), b"s", b"t")})
     assert cache.get_tokens(MODEL, [digest(1)]) == {digest(1): b"t"}
     cache.close()
+
+
+def test_a_dense_vector_alone_does_not_pass_for_all_of_it(cache):
+    """A comparison of memories needs no more; the index, which does, has the text encoded again."""
+    cache.put_many(MODEL, {digest(1): unit(1)})
+    assert cache.get_encoded(MODEL, [digest(1)], sparse=True) == {}
+    assert cache.get_encoded(MODEL, [digest(1)], sparse=False) == {digest(1): Encoded(unit(1))}
+    cache.put_encoded(MODEL, {digest(1): Encoded(unit(1))})
+    assert cache.get_encoded(MODEL, [digest(1)], sparse=True) == {digest(1): Encoded(unit(1))}

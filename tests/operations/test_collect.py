@@ -634,3 +634,16 @@ def test_case_65_what_was_removed_leaves_no_vector_no_entry_no_row_and_no_chunk_
     assert home.store.chunk_places(chunks) == {} and not held(home, goes.address)
     assert home.store.read(stays.address) == kept
     clean(home)
+
+
+def test_embeddings_of_texts_that_nobody_holds_any_more_go(home, clock):
+    put(home, "a.md", b"first words")
+    put(home, "b.md", b"other words")
+    settle(home)
+    model = home.host.identity.fingerprint
+    assert home.cache.count(model) == 2
+    put(home, "a.md", b"second words")
+    settle(home)
+    assert gc(home, dry_run=True)["ok"] and home.cache.count(model) == 3
+    assert gc(home)["embeddings"] == 1
+    assert home.cache.count(model) == 2 and gc(home)["embeddings"] == 0
