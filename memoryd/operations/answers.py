@@ -123,7 +123,10 @@ def explained(hit: Fused) -> dict[str, Any]:
 
 def _entry(one: Found, piece: Around) -> dict[str, Any]:
     row, passage = one.row, one.passage
-    at = locate(piece.excerpt, start=piece.start, line_start=piece.line_start, encoding=row.encoding)
+    if piece.excerpt.text is one.text:
+        at = Location(passage.start, passage.end, passage.line_start, passage.line_end)
+    else:
+        at = locate(piece.excerpt, start=piece.start, line_start=piece.line_start, encoding=row.encoding)
     shown: dict[str, Any] = {
         "id": row.document_id,
         "content": piece.excerpt.text,

@@ -70,7 +70,7 @@ def _found_by_words(
     generation = home.generation
     if generation is None or generation.lexical is None:
         return False
-    hits = generation.lexical.search(title, wanted, DEPTH)
+    hits = generation.lexical.search(f"{title} .", wanted, DEPTH)  # its last word is whole: nothing longer is meant
     if not hits or hits[0].document_id not in live:
         return False
     near = {hit.document_id for hit in hits if hit.document_id in seen and hit.score >= RIVAL * hits[0].score}

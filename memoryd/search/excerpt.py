@@ -48,8 +48,11 @@ def cut_excerpts(query: str, texts: Sequence[str], *, tokens: int) -> list[Excer
     Passages that need less than an even share leave the rest to longer ones. A text that is not empty always shows
     at least one character.
     """
+    costs = [cost(text) for text in texts]
+    if sum(costs) <= tokens * BYTES_PER_TOKEN:
+        return [Excerpt("", text, whole=True) for text in texts]
     wanted = wanted_terms(query)
-    shares = split_budget([cost(text) for text in texts], tokens * BYTES_PER_TOKEN)
+    shares = split_budget(costs, tokens * BYTES_PER_TOKEN)
     return [cut(text, wanted, share) for text, share in zip(texts, shares, strict=True)]
 
 
@@ -89,6 +92,8 @@ def locate(excerpt: Excerpt, *, start: int, line_start: int, encoding: str = "ut
 
 
 def _lines(text: str) -> int:
+    if "\r" not in text:
+        return text.count("\n")
     return text.replace("\r\n", "\n").replace("\r", "\n").count("\n")
 
 

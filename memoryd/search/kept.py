@@ -6,7 +6,7 @@ handed out again only under an equal key while every part of the stamp is still 
 
 from __future__ import annotations
 
-import json
+import marshal
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -15,7 +15,7 @@ from typing import Any
 MOST = 256
 """Answers that are kept, the last ones asked for."""
 MOST_BYTES = 4_000_000
-"""Of JSON text, all together."""
+"""Of answers as they are kept, all together."""
 
 
 class Kept:
@@ -28,7 +28,7 @@ class Kept:
         self._room = most_bytes
         self._bytes = 0
         self._lock = threading.Lock()
-        self._answers: OrderedDict[Hashable, tuple[tuple[Any, ...], str]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[tuple[Any, ...], bytes]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -43,18 +43,18 @@ class Kept:
                 return None
             self.hits += 1
             self._answers.move_to_end(key)
-            text = found[1]
-        return json.loads(text)
+            data = found[1]
+        return marshal.loads(data)
 
     def put(self, key: Hashable, stamp: tuple[Any, ...], answer: Any) -> None:
-        """Keep an answer (JSON-ready) in place of what the key had; the longest unused ones make room."""
-        text = json.dumps(answer)
-        if len(text) > self._room:
+        """Keep an answer (of plain data) in place of what the key had; the longest unused ones make room."""
+        data = marshal.dumps(answer)  # of all ways to copy plain data the fastest; it never leaves this process
+        if len(data) > self._room:
             return
         with self._lock:
             self._drop(key)
-            self._answers[key] = (stamp, text)
-            self._bytes += len(text)
+            self._answers[key] = (stamp, data)
+            self._bytes += len(data)
             while len(self._answers) > self._most or self._bytes > self._room:
                 self._drop(next(iter(self._answers)))
 

@@ -40,14 +40,14 @@ def test_it_is_bounded_by_answers_and_by_bytes():
     few.get("b", ())
     few.put("d", (), "d")
     assert [few.get(key, ()) for key in "bcd"] == ["b", None, "d"], "the one that was used last stays"
-    small = Kept(most_bytes=30)
-    small.put("a", (), "x" * 10)
-    small.put("b", (), "y" * 10)
-    small.put("a", (), "z" * 10)
-    assert (small.get("a", ()), small.get("b", ())) == ("z" * 10, "y" * 10)
-    small.put("c", (), "w" * 20)
-    assert (small.get("a", ()), small.get("b", ()), small.get("c", ())) == (None, None, "w" * 20)
-    small.put("d", (), "v" * 99)
+    small = Kept(most_bytes=300)
+    small.put("a", (), "x" * 100)
+    small.put("b", (), "y" * 100)
+    small.put("a", (), "z" * 100)
+    assert (small.get("a", ()), small.get("b", ())) == ("z" * 100, "y" * 100)
+    small.put("c", (), "w" * 250)
+    assert (small.get("a", ()), small.get("b", ()), small.get("c", ())) == (None, None, "w" * 250)
+    small.put("d", (), "v" * 999)
     assert small.get("d", ()) is None and len(small) == 1
 
 
