@@ -37,8 +37,9 @@ Examples: {"query": "why do we pin the tokenizer version", "kinds": ["memory"]} 
 {"query": "ECONNRESET retry_budget", "mode": "keyword", "path_prefix": "docs/"}.
 
 Sees `global` and this session's project; `scope` names another one. Each hit carries id, content address, byte \
-offsets, lines, an excerpt and its source. `citations` says of each place that a memory cites whether it is `fresh`, \
-`changed`, `missing` or `unknown`: where it is changed or missing, look before you rely on the memory."""
+offsets, lines, an excerpt and its source; where there is room, also what stands around it (`within`, `before`, \
+`after`). `also` names other places of the same text. `citations` says of each place that a memory cites whether it \
+is `fresh`, `changed`, `missing` or `unknown`: where it is changed or missing, look before you rely on the memory."""
 
 RECALL = """\
 Brief yourself at the start of a task: one short text with the rules in force, what is remembered for the task, what \
