@@ -30,7 +30,7 @@ $(LINT_STAMP): $(STAMP)
 	touch $@
 
 $(EXTRAS_STAMP): $(TEST_STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[rabin,eval]'
+	$(BIN)/python -m pip install --quiet --editable '.[rabin,eval,qdrant]'
 	touch $@
 
 $(EVAL_STAMP): $(STAMP)

@@ -438,6 +438,18 @@ def test_files_stay_readable():
     assert all((ROOT / name).exists() for name in LONG_FILES)
 
 
+def test_a_home_without_a_vector_server_loads_nothing_of_one(tmp_path: Path):
+    """`qdrant_client` costs 0.5 s and 89 MB: only who set `vector.url` pays for it."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom memoryd.operations.home import open_home\n"
+        "open_home(Path(sys.argv[1]), environment={}).close()\nprint('\\n'.join(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "home")]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split())
+    assert "memoryd.index.places" in loaded
+    assert not loaded & {"memoryd.index.qdrant", "memoryd.index.remote", "qdrant_client", "httpx", "grpc"}
+
+
 def test_only_the_server_is_async():
     for path in modules():
         if path.is_relative_to(ROOT / "memoryd" / "server"):

@@ -143,7 +143,7 @@ class Generation:
                 self.problems[leg] = problem
             return 0
         if isinstance(self.problems.get(leg), VectorServerProblem):
-            del self.problems[leg]  # the server is back
+            self.problems.pop(leg, None)  # the server is back
         return drift
 
     @contextmanager

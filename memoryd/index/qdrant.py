@@ -79,7 +79,10 @@ class Access:
 
 
 class Server:
-    """One server or cluster; any thread may ask. Raises VectorServerProblem kinds, IndexDamaged: a collection is gone."""
+    """One server or cluster; any thread may ask.
+
+    Everything raises VectorServerProblem kinds, and IndexDamaged where a collection is gone.
+    """
 
     def __init__(
         self,

@@ -53,6 +53,7 @@ def status(home: Home, caller: Caller) -> dict[str, Any]:
         },
         "index": {
             "generation": generation.number if generation is not None else 0,
+            "vectors": (generation.identity.place if generation is not None else "") or "files",
             "pending": indexing.pending(home),
             "degraded": degraded(home),
         },
@@ -113,6 +114,8 @@ def degraded(home: Home) -> list[dict[str, str]]:
     generation = home.generation
     if generation is None:
         return [{"leg": "index", "code": "index-problem", "message": "No generation is open."}]
+    if generation.identity.place:
+        generation.mismatches()  # a server comes and goes without a call that would notice
     found = [{"leg": leg, "code": p.code, "message": p.message} for leg, p in generation.problems.items()]
     found += [{"leg": "index", "code": p.code, "message": p.message} for p in indexing.doubts(home, generation)]
     return found + [

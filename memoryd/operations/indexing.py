@@ -151,9 +151,10 @@ def pending(home: Home, generation: Generation | None = None) -> int:
 
 def verify(home: Home, generation: Generation) -> list[IndexProblem]:
     """What is wrong with the legs right now; wrong counts are scheduled for repair."""
+    mismatches = generation.mismatches()  # this look may find a leg that fails, or one that is back
     problems = list(generation.problems.values())
     problems += doubts(home, generation)
-    for leg, mismatch in generation.mismatches().items():
+    for leg, mismatch in mismatches.items():
         problems.append(mismatch)
         home.heal.add(leg)
     problems += _against_catalog(home, generation)

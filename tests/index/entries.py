@@ -62,3 +62,18 @@ def sparse(weights: Mapping[int, float]) -> bytes:
     """A sparse vector as it travels."""
     ids = sorted(weights)
     return array.array("I", ids).tobytes() + packed([weights[one] for one in ids])
+
+
+def oracle(entries: list[VectorEntry], query: bytes, wanted: Filter, limit: int) -> list[str]:
+    """Passage ids by exact cosine, by the plain reading of a filter."""
+    seen = [
+        one
+        for one in entries
+        if one.scope in wanted.scopes
+        and one.status in wanted.statuses
+        and (not wanted.kinds or one.kind in wanted.kinds)
+        and (not wanted.types or one.type in wanted.types)
+        and (wanted.path_prefix is None or wanted.path_prefix in one.ancestors)
+    ]
+    seen.sort(key=lambda one: -cosine(one.vector, query))
+    return [one.passage_id for one in seen[:limit]]

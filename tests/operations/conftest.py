@@ -60,7 +60,7 @@ def _begins_as_any(root: Path) -> bool:
     config = root / "config.json"
     if {entry.name for entry in root.iterdir()} != {config.name}:
         return False
-    return not {"store", "vault", "model"} & json.loads(config.read_text()).keys()
+    return not {"store", "vault", "model", "vector"} & json.loads(config.read_text()).keys()
 
 
 def settle(home: Home) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import re
 import sys
@@ -14,14 +15,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from memoryd.config import known_keys
-from memoryd.errors import ContentTooLarge, ExtraMissing, GitTimeout, MemorydError, RemoteFailed
-from memoryd.operations import artifacts, gateway, reading, review, vaultcare
+from memoryd.config import known_keys, parse_config
+from memoryd.errors import ConfigError, ContentTooLarge, ExtraMissing, GitTimeout, MemorydError, RemoteFailed
+from memoryd.operations import artifacts, gateway, health, reading, review, vaultcare
 from memoryd.operations.brief import recall
 from memoryd.operations.collect import COLLECTED, gc
-from memoryd.operations.home import Caller, timestamp
+from memoryd.operations.home import Caller, open_home, timestamp
 from memoryd.operations.ingest import Seen, commit_snapshot, store_documents
 from memoryd.operations.kept import listed
+from memoryd.operations.recover import open_generation
 from memoryd.operations.scan import scan_corpora
 from memoryd.records import SnapshotRecord
 from memoryd.runtime import RuntimePaths
@@ -32,7 +34,20 @@ from memoryd.store.merkle import build
 from tests.operations.conftest import configure, git, opened, settle
 
 HERE = Caller()
-SECTIONS = {"corpora", "search", "model", "health", "vault", "store", "retention", "gc", "review", "scopes", "limits"}
+SECTIONS = {
+    "corpora",
+    "search",
+    "model",
+    "vector",
+    "health",
+    "vault",
+    "store",
+    "retention",
+    "gc",
+    "review",
+    "scopes",
+    "limits",
+}
 
 
 def add(home, text, **other):
@@ -435,6 +450,96 @@ def test_log_level(root):
                 assert logger.level == getattr(logging, level)
     finally:
         logger.setLevel(before)
+
+
+def test_vector_url_needs_its_extra(root, monkeypatch):
+    """vector.url: with it vectors lie on a server, which an optional part of memoryd asks."""
+    configure(root, vector={"url": "http://127.0.0.1:1"})
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    monkeypatch.delitem(sys.modules, "memoryd.index.qdrant", raising=False)
+    with pytest.raises(ExtraMissing, match="qdrant-client"), opened(root):
+        pass
+
+
+@pytest.fixture
+def standin():
+    pytest.importorskip("qdrant_client")  # Reason: an optional part
+    from tests.standin import StandIn
+
+    server = StandIn()
+    yield server
+    server.stop()
+
+
+def collections(standin):
+    return [one.name for one in standin.client.get_collections().collections]
+
+
+@pytest.mark.extras
+def test_vector_collections(root, standin):
+    """vector.collection_prefix, vector.shards, vector.replication_factor: of the collections that are made."""
+    configure(root, vector={"url": standin.url, "collection_prefix": "team", "shards": 4, "replication_factor": 3})
+    with opened(root) as home:
+        assert home.generation.vectors.count() == 0
+    (name,) = collections(standin)
+    assert name.startswith("team-") and name.endswith("-1")
+    made = standin.made[name]
+    assert (made["shard_number"], made["replication_factor"], made["write_consistency_factor"]) == (4, 3, 2)
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("named", ["api_key_file", "api_key_env"])
+def test_vector_keys(root, standin, monkeypatch, named):
+    """vector.api_key_file (relative to the configuration), vector.api_key_env: where the server's key is."""
+    standin.key = "the key"
+    configure(root, vector={"url": standin.url, named: "HERE"})
+    with opened(root) as home:
+        home.generation.mismatches()
+        assert home.generation.problems["vectors"].code == "vector-server-refused"
+        assert "HERE" in home.generation.problems["vectors"].message
+    if named == "api_key_file":
+        (root / "HERE").write_text("the key\n")
+    environment = {"HERE": "the key"} if named == "api_key_env" else {}
+    home = open_home(root, environment=environment)
+    try:
+        open_generation(home)
+        assert home.generation.mismatches() == {} == home.generation.problems
+        shown = f"{health.status(home, HERE)} {home.config} {home.loaded.config.model_dump_json()}"
+        assert "the key" not in shown
+    finally:
+        home.close()
+
+
+def test_vector_api_key_in_clear():
+    """vector.api_key_in_clear: without it a key goes only through TLS or stays on this machine."""
+    for url in ("https://q.example", "http://127.0.0.1:6333", "http://[::1]:6333", "http://localhost:6333"):
+        parse_config(json.dumps({"vector": {"url": url, "api_key_env": "KEY"}}).encode(), "c")
+    for url in (
+        "http://q.example",
+        "http://10.0.0.1:6333",
+        "http://127.0.0.1.example:6333",
+        "http://localhost.example",
+    ):
+        settings = {"url": url, "api_key_env": "KEY"}
+        with pytest.raises(ConfigError, match="in the clear"):
+            parse_config(json.dumps({"vector": settings}).encode(), "c")
+        parse_config(json.dumps({"vector": {"url": url}}).encode(), "c")
+        parse_config(json.dumps({"vector": settings | {"api_key_in_clear": True}}).encode(), "c")
+
+
+@pytest.mark.extras
+def test_vector_timeout(root, standin):
+    """vector.timeout_seconds: a server that says nothing is waited for so long."""
+    done = threading.Event()
+    standin.trouble = lambda *_: done.wait(30) and None
+    configure(root, vector={"url": standin.url, "timeout_seconds": 1})
+    try:
+        with opened(root) as home:
+            home.generation.mismatches()
+            assert home.generation.problems["vectors"].code == "vector-server-away"
+            assert "timed out" in home.generation.problems["vectors"].message
+    finally:
+        done.set()
 
 
 class Toolbox:

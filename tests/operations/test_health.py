@@ -20,7 +20,7 @@ def test_an_empty_home(home, root):
     assert (shown["version"], shown["home"]) == (VERSION, str(root))
     assert shown["scopes"] == {"project": None, "reads": ["global"], "writes": None}
     assert (shown["memories"], shown["passages"], shown["notices"], shown["corpora"]) == ({}, 0, [], [])
-    assert shown["index"] == {"generation": 1, "pending": 0, "degraded": []}
+    assert shown["index"] == {"generation": 1, "vectors": "files", "pending": 0, "degraded": []}
     assert shown["model"]["state"] == "off"
     assert shown["vault"]["commit"] is None
     assert ready(home) == []
