@@ -40,7 +40,7 @@ def suggestions(
         return [title for title in tried[:1] if _found_by_meaning(home, title, live, most, wanted)]
     found: list[str] = []
     for title in tried:
-        if _found_by_words(home, title, seen, live, most, wanted):
+        if _found_by_words(home, title, seen, live, most - (mode == "hybrid"), wanted):
             found.append(title)
             if len(found) == MOST:
                 break
@@ -66,7 +66,7 @@ def _found_by_meaning(home: Home, title: str, live: Collection[str], most: int, 
 def _found_by_words(
     home: Home, title: str, seen: Collection[str], live: Collection[str], most: int, wanted: Filter
 ) -> bool:
-    """Whether the words of a title find a new document first, and fewer shown ones than there are results come near."""
+    """Whether the words of a title find a new document first, and fewer shown ones than `most` come near."""
     generation = home.generation
     if generation is None or generation.lexical is None:
         return False
@@ -74,4 +74,4 @@ def _found_by_words(
     if not hits or hits[0].document_id not in live:
         return False
     near = {hit.document_id for hit in hits if hit.document_id in seen and hit.score >= RIVAL * hits[0].score}
-    return not near or len(near) + 1 < most
+    return len(near) < most
