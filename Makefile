@@ -7,10 +7,11 @@ TEST_STAMP := $(VENV)/.installed-test
 LINT_STAMP := $(VENV)/.installed-lint
 EXTRAS_STAMP := $(VENV)/.installed-extras
 EVAL_STAMP := $(VENV)/.installed-eval
+SCRATCH ?= build/bench-model
 # most tests wait for a process, a lock or a disk: two workers a core
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
-.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory eval clean
+.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory bench-model eval clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -29,8 +30,12 @@ $(LINT_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --group lint
 	touch $@
 
+# a machine without a GPU wants torch's CPU build: TORCH names what is installed before everything that needs it
+TORCH ?= torch==2.13.0
+
 $(EXTRAS_STAMP): $(TEST_STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[rabin,eval,qdrant]'
+	$(BIN)/python -m pip install --quiet '$(TORCH)'
+	$(BIN)/python -m pip install --quiet --editable '.[rabin,bge-m3,eval,qdrant]'
 	touch $@
 
 $(EVAL_STAMP): $(STAMP)
@@ -54,6 +59,9 @@ test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C comp
 
 bench-memory: $(TEST_STAMP)  ## what an add costs beside bare git; with ARGS="--rules FOLDER" rules that change
 	$(BIN)/python -m tests.benchmarks.bench_memory $(ARGS)
+
+bench-model: $(EXTRAS_STAMP)  ## load, memory and speed of both models, BGE-M3 of the real size with random numbers; SCRATCH=folder keeps it
+	$(BIN)/python -m tests.benchmarks.bench_model --scratch "$(SCRATCH)" $(ARGS)
 
 bench-store: $(TEST_STAMP)  ## ingest, restore and size beside restic, borg, casync and git, those that are installed
 	$(BIN)/python -m tests.benchmarks.bench_store $(ARGS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memoryd.errors import ModelUnavailable
-from memoryd.models.checkpoint import HEADS, JSON_FILES, PICKLED, SAFETENSORS
+from memoryd.errors import ModelFilesWrong, ModelUnavailable
+from memoryd.models.checkpoint import HEADS, JSON_FILES, PICKLED, SAFETENSORS, required
 
 REPOSITORY = "BAAI/bge-m3"
 FILES = (*JSON_FILES, *HEADS, SAFETENSORS, PICKLED)
@@ -26,7 +26,8 @@ def pull(folder: Path) -> None:
         ) from error
     try:
         snapshot_download(REPOSITORY, local_dir=folder, allow_patterns=list(FILES))
-    except (OSError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError) as error:
+        required(folder)  # without a network it returns the folder as it is, and says nothing
+    except (OSError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError, ModelFilesWrong) as error:
         raise ModelUnavailable(
             f"{REPOSITORY} could not be downloaded into {folder}: {str(error)[:500]}",
             next_step="Give the command again: it goes on where it stopped. A folder copied by hand does as well.",
