@@ -129,6 +129,18 @@ def test_duplicates_and_the_number_of_results(home):
     assert reason(home, "emu runs", "t/c", max_results=1) == "max-results"
 
 
+@pytest.mark.parametrize("most", [1, 3, 8])
+@pytest.mark.parametrize("query", ["emu", "emu 3", "filler words about nothing"])
+def test_why_and_the_search_itself_say_the_same_of_every_document(home, most, query):
+    texts = {f"n{n}": f"emu number {n % 5} " + "filler words about nothing " * (n % 4) for n in range(14)}
+    keep(home, **texts)
+    shown = [one["id"] for one in reading.search(home, HERE, query=query, mode="keyword", max_results=most)["memories"]]
+    for name in texts:
+        told = ask(home, query, f"t/{name}", max_results=most)
+        assert told["returned"] is (told["id"] in shown), told
+        assert (told["reason"] == "returned") is told["returned"]
+
+
 def test_a_search_without_any_leg_says_so(home):
     keep(home, one="The emu runs.")
     home.host.close()
