@@ -111,16 +111,30 @@ class Remote:
         self._end()
 
 
+class OneAtATime:
+    """The client's local mode, which does not bear a write during a search, and whose end would be the end of all."""
+
+    def __init__(self) -> None:
+        from qdrant_client import QdrantClient
+
+        self._client = QdrantClient(":memory:")
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Callable:
+        method = getattr(self._client, name)
+
+        def call(*args, **more):
+            with self._lock:
+                return method(*args, **more)
+
+        return call
+
+    def close(self) -> None:
+        pass
+
+
 def local() -> Remote:
-    from qdrant_client import QdrantClient
-
-    class Kept(QdrantClient):
-        """In memory: what it holds would be gone once closed."""
-
-        def close(self, *_, **__):
-            pass
-
-    client = Kept(":memory:")
+    client = OneAtATime()
     return Remote("local mode", lambda _access: client)
 
 
