@@ -288,6 +288,7 @@ TOP = [
     "cli_repair",
     "cli_review",
     "cli_vault",
+    "cli_model",
     "cli_why",
     "cli",
     "__main__",
@@ -336,6 +337,7 @@ FOREIGN: dict[str, set[str]] = {
             "cli_repair",
             "cli_review",
             "cli_vault",
+            "cli_model",
             "cli_why",
             "cli",
         )
