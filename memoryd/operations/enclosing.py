@@ -21,8 +21,10 @@ from memoryd.search.excerpt import Excerpt, Location, cost, cut, locate, split_b
 
 REACH = 4
 """Passages before and after the found one that may join it."""
-LEAST_BYTES = 60
-"""Less room than this is left alone."""
+LEAST_ROOM = 400
+"""With less room than this in all, no definition or section is looked up: too little of it would fit."""
+LEAST_TURN = 60
+"""Of a turn at least so many bytes are shown, or all of it."""
 HEADER_CHARS = 400
 TURN_BYTES = 4000
 """A document beyond this is no turn of a conversation."""
@@ -53,12 +55,12 @@ def surrounded(home: Home, found: Sequence[Found], excerpts: Sequence[Excerpt], 
     ]
     room -= sum(cost(excerpt.text) for excerpt in excerpts)
     parted = [at for at, one in enumerate(found) if not _alone(one)]
-    if parted and room >= LEAST_BYTES:
+    if parted and room >= LEAST_ROOM:
         beside = home.passages.around([found[at].passage.id for at in parted], REACH)
         rows = {at: beside[found[at].passage.id] for at in parted}
         room -= _put_headers(home, found, around, rows)
         room -= _widen(home, found, around, rows, room)
-    if room >= LEAST_BYTES:
+    if room >= LEAST_TURN:
         _put_turns(home, found, around, room)
     return around
 
@@ -208,7 +210,7 @@ def _put_turns(home: Home, found: Sequence[Found], around: list[Around], room: i
     read = home.store.read_ranges([(t[2].address or "", p.start, p.end) for t, p in zip(turns, places, strict=True)])
     shares = split_budget([_size(place) for place in places], room)
     for (at, step, row), place, data, share in zip(turns, places, read, shares, strict=True):
-        if isinstance(data, MemorydError) or share < min(LEAST_BYTES, len(data)):
+        if isinstance(data, MemorydError) or share < min(LEAST_TURN, len(data)):
             continue
         piece = cut(slice_text(data, 0, len(data), row.encoding), frozenset(), share)
         where = locate(piece, start=place.start, line_start=place.line_start, encoding=row.encoding)
