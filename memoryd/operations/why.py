@@ -21,14 +21,17 @@ from memoryd.operations.home import Caller, Home
 from memoryd.operations.known import successor
 from memoryd.records import Filter, ancestors
 from memoryd.search.excerpt import wanted_terms
-from memoryd.search.fusion import fuse
 from memoryd.search.pipeline import Mode, Ranked
 
 DEEP = 1000
 """How many candidates a leg is asked for where the search itself did not reach the entry."""
 WORDS_MOST = 12
-LEGS = {"lexical": "keyword", "dense": "semantic"}
-"""The mode that runs each leg alone."""
+LEGS = {"lexical": "keyword", "exact": "keyword", "dense": "semantic", "sparse": "semantic"}
+"""The mode that runs each leg without the other side."""
+ALWAYS = ("lexical", "dense")
+"""Legs that run for every query; the others run where a query names something, or a model weighs words."""
+INDEX_OF = {"lexical": "lexical", "exact": "lexical", "dense": "vectors", "sparse": "vectors"}
+"""The index that each leg asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +160,25 @@ def _became(home: Home, row: DocumentRow, asked: _Asked, shown: answers.Shown, p
 
 
 def _legs(home: Home, row: DocumentRow, asked: _Asked, outcome: Ranked) -> dict[str, dict[str, Any]]:
-    """For each leg that the mode asks for: whether it ran and has the entry; its rank and score, or null."""
+    """For each leg that ran or should have: whether it ran and has the entry; its rank and score, or null."""
     waits = _waiting(home, row)
     legs: dict[str, dict[str, Any]] = {}
     for leg, alone in LEGS.items():
-        if asked.mode in ("hybrid", alone):
-            found = fuse({leg: outcome.legs[leg]}) if leg in outcome.legs else []
-            at = next((at for at, hit in enumerate(found) if hit.document_id == row.document_id), None)
-            ranked = {"rank": None, "score": None} if at is None else {"rank": at + 1, "score": found[at].scores[leg]}
-            legs[leg] = {"ran": leg in outcome.legs, "indexed": leg not in waits, **ranked}
+        hits = outcome.legs.get(leg, [])
+        if hits or (asked.mode in ("hybrid", alone) and leg in ALWAYS):
+            ranks = {id: at for at, id in enumerate(dict.fromkeys(hit.document_id for hit in hits), 1)}
+            score = next((hit.score for hit in hits if hit.document_id == row.document_id), None)
+            legs[leg] = {"ran": leg in outcome.legs, "indexed": INDEX_OF[leg] not in waits}
+            legs[leg] |= {"rank": ranks.get(row.document_id), "score": score}
     return legs
 
 
 def _waiting(home: Home, row: DocumentRow) -> set[str]:
-    """The legs that have not taken in this state of the document."""
+    """The indexes that have not taken in this state of the document."""
     if home.generation is None:
-        return set(LEGS)
+        return {"lexical", "vectors"}
     mark = home.generation.watermark
-    reached = {"lexical": mark.lexical_seq, "dense": mark.vector_seq}
-    return {leg for leg, seq in reached.items() if row.seq > seq}
+    return {name for name, seq in (("lexical", mark.lexical_seq), ("vectors", mark.vector_seq)) if row.seq > seq}
 
 
 def _not_found(
