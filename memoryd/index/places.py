@@ -61,8 +61,12 @@ class Places:
             raise IndexOutdated(f"The vectors of {folder.parent.name} lie at {identity.place}.", leg="vectors")
         return VectorIndex.open(folder, identity.dims, sparse=identity.sparse)
 
-    def collect(self, kept: Collection[int]) -> None:
-        """Let go what belongs to generations of other numbers and does not lie in their folders."""
+    def collect(self, kept: Collection[int], *, insist: bool = False) -> bool:  # noqa: ARG002 - files need neither
+        """Let go what belongs to generations of other numbers and does not lie in their folders; whether it is gone.
+
+        What failed a moment ago is not tried again unless you insist.
+        """
+        return True
 
 
 class ServerPlaces(Places):
@@ -113,10 +117,10 @@ class ServerPlaces(Places):
             raise
         return found
 
-    def collect(self, kept: Collection[int]) -> None:
+    def collect(self, kept: Collection[int], *, insist: bool = False) -> bool:
         """Remove collections of this home's other generations; what cannot be done now is done a later time."""
-        if self._clock() < self._again:
-            return
+        if self._clock() < self._again and not insist:
+            return False
         ours = re.compile(re.escape(self._stem()) + r"([1-9][0-9]*)\Z")
         try:
             with closing(self._server()) as server:
@@ -127,6 +131,8 @@ class ServerPlaces(Places):
         except (IndexProblem, DiskFull, OSError) as problem:
             self._again = self._clock() + AGAIN_SECONDS
             _log.warning("collections without a generation stay for now: %s", problem)
+            return False
+        return True
 
     def _index(self, mark: _Mark, identity: IndexIdentity) -> RemoteIndex:
         from memoryd.index.remote import Plan, RemoteIndex

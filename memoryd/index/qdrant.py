@@ -239,11 +239,10 @@ class Server:
         return self._try(run, pauses=(0.0,))
 
     def _write(self, run: Callable[[QdrantClient], Any]) -> None:
-        self._try(run, pauses=PAUSES, after_timeout=True)
+        self._try(run, pauses=PAUSES)
 
-    def _try(
-        self, run: Callable[[QdrantClient], Result], *, pauses: Sequence[float], after_timeout: bool = False
-    ) -> Result:
+    def _try(self, run: Callable[[QdrantClient], Result], *, pauses: Sequence[float]) -> Result:
+        """Once and after each pause; nobody waits for a second time limit."""
         self._require_there()
         left = list(pauses)
         while True:
@@ -255,7 +254,7 @@ class Server:
                     if isinstance(problem, VectorServerRefused):
                         self._reconnect()
                     raise problem from error
-                if not left or (_is_timeout(error) and not after_timeout):
+                if not left or _is_timeout(error):
                     self._note_away(problem)
                     raise problem from error
                 self._sleep(left.pop(0))
@@ -299,7 +298,7 @@ class Server:
         return VectorServerUnfit(f"{self.url}: {str(error)[:SAID]}", url=self.url)
 
     def _status(self, status: int, content: bytes) -> IndexProblem:
-        said = content[:SAID].decode("utf-8", "replace")
+        said = "".join(sign if sign.isprintable() else " " for sign in content[:SAID].decode("utf-8", "replace"))
         if status in (401, 403):
             return VectorServerRefused(f"The Qdrant server at {self.url} refuses the key ({status}).", url=self.url)
         if status == 404 and "ollection" in said:

@@ -92,8 +92,8 @@ def forget_views(home: Home, traces: Traces) -> dict[str, int]:
     return done
 
 
-def drop_indexes(home: Home) -> None:
-    """Remove every index: what was deleted from one stays in its files for a while."""
+def drop_indexes(home: Home) -> list[str]:
+    """Remove every index: what was deleted from one stays in its files for a while. Tells what could not be removed."""
     with home.index_lane:
         if home.generation is not None:
             home.generation.close()
@@ -101,6 +101,8 @@ def drop_indexes(home: Home) -> None:
         home.files.unlink(home.root / "indexes" / "CURRENT", owner=OWNER)
         for folder in (home.root / "indexes").glob("gen-*"):
             shutil.rmtree(folder)
+        places = home.generations.places
+        return [] if places.collect((), insist=True) else [f"vectors at {places.place}, which cannot be reached"]
 
 
 def drop_set_aside(home: Home) -> list[str]:

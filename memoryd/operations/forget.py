@@ -53,7 +53,7 @@ def _run(home: Home, made: Plan, reason: str, progress: Progress) -> dict[str, A
     _bury(home, made, reason)
     progress(3, 6, "indexes")
     traces = made.traces
-    erase.drop_indexes(home)
+    remote = erase.drop_indexes(home)
     done: dict[str, Any] = {"set_aside": erase.drop_set_aside(home) + erase.drop_quarantined(home, traces)}
     progress(4, 6, "logs and caches")
     done |= {"logs": erase.redact_logs(home, traces), "rows": erase.forget_views(home, traces)}
@@ -61,7 +61,7 @@ def _run(home: Home, made: Plan, reason: str, progress: Progress) -> dict[str, A
     done["packs"] = _rewrite(home, made)
     home.store.damaged.difference_update(made.addresses)
     open_generation(home)
-    remaining = _remaining(home, made)
+    remaining = _remaining(home, made) + remote
     unfinished = before if needs_text and not made.text else before - made.addresses
     if unfinished or remaining:
         home.files.replace(mark, burial.marker(unfinished or made.addresses, by_text), owner=erase.OWNER)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memoryd.operations import building, gateway, health, indexing, reading, rebuild
+from memoryd.operations import building, forget, gateway, health, indexing, reading, rebuild
+from memoryd.operations.burial import interrupted
+from memoryd.operations.erasure import plan
 from memoryd.operations.home import Caller
 from tests.operations.conftest import configure, opened, settle
 
@@ -127,3 +129,22 @@ def test_a_home_moves_to_a_server_and_back(root, standin, monkeypatch):
         rebuild.rebuild(home)
         assert found(home) == before
     assert list(points(standin).values()) == [3]  # what a server holds that is no longer named stays there
+
+
+def test_what_is_forgotten_leaves_the_server_too(root, standin):
+    """A server that cannot be reached is named among what remains, and the erasure is to be done again."""
+    configure(root, search=PATIENT, vector={"url": standin.url})
+    with opened(root) as home:
+        one = gateway.add(home, HERE, content=TEXTS[0], type="fact", scope="global")
+        add(home, TEXTS[1])
+        settle(home)
+        (address,) = plan(home, [one["id"]]).addresses
+        standin.trouble = lambda *_: 503
+        done = forget.run(home, plan(home, [address]))
+        assert any(standin.url in left for left in done["remains"]) and interrupted(home) == [address]
+        assert list(points(standin).values()) == [2]
+        standin.trouble = lambda *_: None
+        done = forget.run(home, plan(home, [address]))
+        assert done["remains"] == [] and interrupted(home) == [] and sum(points(standin).values()) == 0
+        settle(home)
+        assert list(points(standin).values()) == [1]
