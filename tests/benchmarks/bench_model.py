@@ -27,6 +27,7 @@ from memoryd.operations.recover import recover
 from memoryd.operations.reranking import rerank
 
 SEARCH_BAR_MS = 2100.0
+"""What a search waits for the query's vector, and for its reranking, with the settings as they come."""
 HOST_BAR_MB = {"embedded": 210.0, "bge-m3": 1200.0}
 RERANKED = 20
 WORDS = "the daemon keeps one index for all sessions and answers a question from the vault within a second".split()
@@ -57,7 +58,7 @@ def p95(values: list[float]) -> float:
     return sorted(values)[min(len(values) - 1, round(0.95 * (len(values) - 1)))]
 
 
-def measured(home: Home, name: str, passages: int, queries: int) -> dict[str, Any]:
+def measured(home: Home, name: str, passages: int, queries: int, words: int) -> dict[str, Any]:
     host = home.host
     began = time.perf_counter()
     host.encode_query("first of all", 600)
@@ -65,11 +66,12 @@ def measured(home: Home, name: str, passages: int, queries: int) -> dict[str, An
     row["loaded_mb"] = memory(host.status()["pid"])
     asked = [timed(lambda n=n: host.encode_query(f"question {n}: {passage(n, 8)}", 600)) for n in range(queries)]
     row |= {"query_ms": statistics.median(asked), "query_p95_ms": p95(asked)}
-    texts = [passage(n, 150) for n in range(passages)]
+    texts = [passage(n, words) for n in range(passages)]
     began = time.perf_counter()
     made = host.encode_passages(texts, lambda: False)
     row["passages_per_s"] = passages / (time.perf_counter() - began)
     kept = [one for one in made if one is not None]
+    row["tokens_a_passage"] = sum(len(one.tokens) for one in kept) / len(kept) / host.identity.dims
     row["bytes_a_passage"] = {
         part: sum(len(getattr(one, part)) for one in kept) // len(kept) for part in kept[0]._fields
     }
@@ -91,37 +93,36 @@ def searches(home: Home, queries: int) -> dict[str, Any]:
         for one in home.passages.of_document(document.document_id):
             passages.append((one.text_sha256, ""))
     passages = passages[:RERANKED]
-    whole, alone, skipped = [], [], []
+    whole, alone, skipped, late = [], [], [], 0
     for number in range(queries):
         query = f"which question {number} about {passage(number + 500, 6)}"
-        first = timed(lambda query=query: reading.search(home, HERE, query=query))
         done: list[Any] = []
+        first = timed(lambda query=query, done=done: done.append(reading.search(home, HERE, query=query)))
+        late += bool(done.pop()["index"]["degraded"])
         then = timed(lambda query=query, done=done: done.append(rerank(home, query, passages)))
         whole.append(first + then)
         alone.append(then)
         if done[0].scores is None:
             skipped.append(done[0].reason)
     found = {"rerank_20_ms": statistics.median(alone), "search_p50_ms": statistics.median(whole)}
-    found |= {
-        "search_p95_ms": p95(whole),
-        "reranks_left_out": len(skipped),
-        "search_bar_met": p95(whole) <= SEARCH_BAR_MS,
-    }
+    found |= {"search_p95_ms": p95(whole), "search_bar_met": p95(whole) <= SEARCH_BAR_MS}
+    found |= {"by_words_only": late, "reranks_left_out": len(skipped), "of": queries}
     return found | ({"why_left_out": skipped[0]} if skipped else {})
 
 
-def run(scratch: Path, model: str, precision: str, threads: int, passages: int, queries: int) -> dict[str, Any]:
+def run(
+    scratch: Path, model: str, precision: str, threads: int, passages: int, queries: int, words: int
+) -> dict[str, Any]:
     root = scratch / f"home-{model}-{precision}"
     root.mkdir(parents=True, exist_ok=True)
     settings = {"name": model, "threads": threads, "precision": precision, "path": str(scratch / "bge-m3")}
-    search = {"reranker": "maxsim", "model_wait_ms": 20_000, "rerank_budget_ms": 1500}
-    (root / "config.json").write_text(json.dumps({"model": settings, "search": search}))
+    (root / "config.json").write_text(json.dumps({"model": settings, "search": {"reranker": "maxsim"}}))
     lock = own_home(root)
     try:
         home = open_home(root, environment={})
         try:
             recover(home)
-            return measured(home, model, passages, queries)
+            return measured(home, model, passages, queries, words)
         finally:
             home.close()
     finally:
@@ -136,6 +137,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--passages", type=int, default=12)
     parser.add_argument("--queries", type=int, default=12)
+    parser.add_argument(
+        "--words", type=int, default=60, help="of a passage; the made-up tokenizer makes four tokens of one"
+    )
     parser.add_argument("--tiny", action="store_true", help="a tiny random model instead of one of the real size")
     given = parser.parse_args()
     folder = given.scratch / "bge-m3"
@@ -147,7 +151,7 @@ def main() -> None:
         build(folder, size=size, pieces=pieces)
     for model in given.models:
         for precision in given.precisions if model == "bge-m3" else ["auto"]:
-            row = run(given.scratch, model, precision, given.threads, given.passages, given.queries)
+            row = run(given.scratch, model, precision, given.threads, given.passages, given.queries, given.words)
             row["load_beside"] = os.getloadavg()[0]
             print(json.dumps(row, indent=1, default=lambda value: round(value, 2)), flush=True)
 
