@@ -213,11 +213,13 @@ class Filter:
 class Traits(NamedTuple):
     """What an indexed entry is beyond its words, for ranking alone; 0 always means unknown or none.
 
-    `code`: how much it looks like code, 1 to 100. `day`: the day it speaks of or was made, counted from 1970-01-01.
-    `thread`: the conversation it belongs to (63 bits), `number` its place there, `speaker` who speaks (32 bits).
+    `code`: how much it looks like code, 1 to 100. `parts`: how many passages its document has, at most 255. `day`: the
+    day it speaks of or was made, counted from 1970-01-01. `thread`: the conversation it belongs to (63 bits), `number`
+    its place there, `speaker` who speaks (32 bits).
     """
 
     code: int = 0
+    parts: int = 0
     day: int = 0
     thread: int = 0
     number: int = 0
@@ -225,12 +227,13 @@ class Traits(NamedTuple):
 
     def packed(self) -> tuple[int, int, int]:
         """Three numbers of at most 63 bits."""
-        return self.thread, self.number << 32 | self.speaker, self.day << 8 | self.code
+        return self.thread, self.number << 32 | self.speaker, self.day << 16 | self.parts << 8 | self.code
 
     @staticmethod
     def unpacked(thread: int, place: int, nature: int) -> Traits:
         """Inverse of `packed`."""
-        return Traits(nature & 255, nature >> 8, thread, place >> 32, place & 0xFFFF_FFFF)
+        parts = nature >> 8 & 255
+        return Traits(nature & 255, parts, nature >> 16, thread, place >> 32, place & 0xFFFF_FFFF)
 
 
 NO_TRAITS = Traits()

@@ -17,13 +17,18 @@ from itertools import pairwise
 
 import tantivy
 
-ANALYSIS_VERSION = 2
+ANALYSIS_VERSION = 3
 """Changes whenever the same text would give other terms: the index is then built again."""
 
 MAX_TERM = 100
 """Characters of a term that count; longer ones are cut on both sides alike."""
 
+MAX_NAMES = 8
+"""Names of files and symbols in a query that are looked up."""
+
 _CACHED_TOKEN = 32
+_NAME_MARKS = ("/", ".", "_", "::")
+_HUMP = re.compile("[a-z0-9][A-Z]")
 
 _INDIC = "\u0900-\u0963\u0966-\u0dff"
 _UNSPACED = "\u0e00-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e80-\u0edf\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17dc-\u17dd"
@@ -126,6 +131,23 @@ def query_terms(text: str) -> QueryTerms:
     telling = tuple(code for code in codes if code not in STOP_WORDS)
     last = matches[-1][0] if matches and matches[-1].end() == len(text) else ""
     return QueryTerms(words, telling or codes, _prefix(last) if telling else "")
+
+
+def exact_names(query: str) -> tuple[str, ...]:
+    """What in a query names a file or a symbol: tokens that no prose holds (`src/foo.py`, `Foo.bar`, `foo_bar`,
+    `fooBar`), and a query that is one token. A phrase of plain words names nothing."""
+    tokens = [token.strip("-") for token in _TOKEN.findall(normalise(query))]
+    telling = [token for token in tokens if len(tokens) == 1 or _is_name(token)]
+    return tuple(dict.fromkeys(folded_name(token) for token in telling if token))[:MAX_NAMES]
+
+
+def folded_name(name: str) -> str:
+    """A path or symbol as it is compared."""
+    return _fold(normalise(name).replace("::", "."))
+
+
+def _is_name(token: str) -> bool:
+    return any(mark in token for mark in _NAME_MARKS) or bool(_HUMP.search(token))
 
 
 def places(text: str, wanted: frozenset[str]) -> Iterator[Place]:

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import cast
 
 import tantivy
 from tantivy import Occur, Query
 
 from memoryd.errors import IndexDamaged, IndexProblem
-from memoryd.index.analysis import QueryTerms, analysed, code_analyser, pairs_of, query_terms, streams, word_analyser
-from memoryd.records import Filter, LegHit
+from memoryd.index.analysis import QueryTerms, code_analyser, pairs_of, query_terms, word_analyser
+from memoryd.index.entry import COLUMNS, LexicalEntry, read_columns
+from memoryd.index.fields import PART, WHOLE, documents, schema
+from memoryd.records import Filter, LegHit, Traits
+
+__all__ = ["Asked", "LexicalEntry", "LexicalIndex"]
 
 TIE = 0.1
 """Share of the weaker field (word or code) that counts beside the stronger one."""
@@ -29,6 +35,10 @@ TITLE_BOOST = 0.3
 PAIR_BOOST = 0.15
 """Weight of two words of the query that stand side by side in the text, too."""
 PREFIX_BOOST = 0.1
+SYNONYM_BOOST = 0.5
+"""Weight of a word that means the same as one of the query."""
+LONG_WORD = 8
+"""Characters from which on two letters of a word may be wrong, below it one; of words under 4 none."""
 MAX_TERMS = 64
 """Distinct terms a field that a query asks for; of more, the rarest are taken."""
 MAX_PAIRS = 32
@@ -39,30 +49,23 @@ TIE_MARGIN = 32
 WRITER_HEAP = 15_000_000
 """Bytes; the engine's minimum for one thread."""
 
-_WHOLE = ("word", "code", "pair")
-_PART = ("part_word", "part_code", "part_pair")
-_DOCUMENT = ("document_0", "document_1", "document_2", "document_3")
-"""A document id is 256 bits, kept in columns: reading them costs a tenth of reading a stored text."""
-_PASSAGE = ("passage_0", "passage_1")
 _PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalEntry:
-    """What is indexed: one passage of a document, or with `passage_id` '' the whole document.
+class Asked:
+    """What a query found, and how much it asked for.
 
-    `ancestors` are the folders above the document (`label/`, `label/a/`), for exact prefix filters.
+    `weight` is about the score of an entry that holds every word of the query: the sum of the words' weights, those
+    that stand nowhere included; `unknown` is their share, `words` how many there are. `corrected`: no word was found,
+    similar ones were.
     """
 
-    document_id: str
-    passage_id: str
-    scope: str
-    kind: str
-    type: str
-    status: str
-    ancestors: list[str]
-    title: str
-    text: str
+    hits: list[LegHit]
+    weight: float = 0.0
+    unknown: float = 1.0
+    words: int = 0
+    corrected: bool = False
 
 
 class LexicalIndex:
@@ -88,7 +91,7 @@ class LexicalIndex:
         """A new, empty index in `path` (made where missing). Raises IndexDamaged where the engine cannot."""
         with _damage(path):
             path.mkdir(parents=True, exist_ok=True)
-            return cls(path, tantivy.Index(_schema(), path=str(path), reuse=False))
+            return cls(path, tantivy.Index(schema(), path=str(path), reuse=False))
 
     @classmethod
     def open(cls, path: Path) -> LexicalIndex:
@@ -96,7 +99,7 @@ class LexicalIndex:
         with _damage(path):
             found = cls(path, tantivy.Index.open(str(path)))
             searcher = found._index.searcher()
-            _ids(searcher, [address for _, address in searcher.search(Query.all_query(), 1, count=False).hits])
+            _entries(searcher, [address for _, address in searcher.search(Query.all_query(), 1, count=False).hits])
             return found
 
     def replace(self, document_ids: Sequence[str], entries: Sequence[LexicalEntry]) -> None:
@@ -110,7 +113,7 @@ class LexicalIndex:
             for document_id in document_ids:
                 writer.delete_documents_by_term("document_id", document_id)
             for document_id, own in itertools.groupby(entries, lambda entry: entry.document_id):
-                for document in _documents(list(own), lone=siblings[document_id] == 1):
+                for document in documents(list(own), lone=siblings[document_id] == 1):
                     writer.add_document(document)
 
     def commit(self) -> None:
@@ -149,24 +152,49 @@ class LexicalIndex:
 
         A document may appear several times, by passages and as a whole. No terms: no hits. Raises IndexDamaged.
         """
+        return self.ask(query, filter, limit).hits
+
+    def ask(
+        self, query: str, filter: Filter, limit: int, *, alike: Mapping[str, float] | None = None, typos: bool = False
+    ) -> Asked:
+        """The same with what was asked for. `alike` names words (analysed) that count beside those of the query, each
+        with its weight; with `typos`, a query of which no word stands anywhere finds similar words.
+
+        Raises IndexDamaged.
+        """
         terms = query_terms(query)
         if limit < 1 or not terms.codes or not filter.scopes or not filter.statuses:
-            return []
+            return Asked([])
         with _damage(self.path):
             searcher = self._index.searcher()
             allowed = self._filter(filter)
-            asked = self._ask(searcher, terms, allowed)
-            if asked is None:
-                return []
-            wanted = Query.boolean_query([(Occur.Must, asked), (Occur.Must, Query.const_score_query(allowed, 0.0))])
-            found = searcher.search(wanted, limit + TIE_MARGIN, count=False).hits
-            lowest = found[limit - 1][0] if len(found) > limit else 0.0
-            # what only ties with the last one may take its place; the others beyond it are not even read
-            kept = [(-score, address) for score, address in found if score >= lowest]
-            ids = _ids(searcher, [address for _, address in kept])
-        hits = [(score, *one) for (score, _), one in zip(kept, ids, strict=True)]
-        hits.sort()
-        return [LegHit(document, passage, -score) for score, document, passage in hits[:limit]]
+            hits = self._hits(searcher, self._asking(searcher, terms, allowed, alike or {}), allowed, limit)
+            if hits or not typos:
+                return Asked(hits, *_weight(searcher, terms))
+            similar = self._similar(terms)
+            return Asked(self._hits(searcher, similar, allowed, limit), corrected=similar is not None)
+
+    def named(self, names: Sequence[str], filter: Filter, limit: int) -> list[LegHit]:
+        """Up to `limit` entries that are called exactly so (a path or its end, a symbol), those with more of the
+        names first, equal ones by id. Raises IndexDamaged."""
+        if limit < 1 or not names or not filter.scopes or not filter.statuses:
+            return []
+        with _damage(self.path):
+            one = [Query.const_score_query(self._any_of("name", [name]), 1.0) for name in names]
+            return self._hits(self._index.searcher(), _any_query(one), self._filter(filter), limit)
+
+    def _hits(self, searcher: tantivy.Searcher, asked: Query | None, allowed: Query, limit: int) -> list[LegHit]:
+        if asked is None:
+            return []
+        wanted = Query.boolean_query([(Occur.Must, asked), (Occur.Must, Query.const_score_query(allowed, 0.0))])
+        found = searcher.search(wanted, limit + TIE_MARGIN, count=False).hits
+        lowest = found[limit - 1][0] if len(found) > limit else 0.0
+        # what only ties with the last one may take its place; the others beyond it are not even read
+        kept = [(-score, address) for score, address in found if score >= lowest]
+        entries = _entries(searcher, [address for _, address in kept])
+        hits = [(score, *one) for (score, _), one in zip(kept, entries, strict=True)]
+        hits.sort(key=lambda hit: hit[:3])
+        return [LegHit(document, passage, -score, traits) for score, document, passage, traits in hits[:limit]]
 
     def holds(self, document_id: str) -> bool:
         """Whether a committed entry of this document is there. Raises IndexDamaged."""
@@ -180,7 +208,8 @@ class LexicalIndex:
             searcher = self._index.searcher()
             for offset in range(0, searcher.num_docs, _PAGE):
                 page = searcher.search(Query.all_query(), _PAGE, count=False, offset=offset)
-                yield from _ids(searcher, [address for _, address in page.hits])
+                found = _entries(searcher, [address for _, address in page.hits])
+                yield from ((document, passage) for document, passage, _ in found)
 
     def close(self) -> None:
         """Let everything go; what was not committed is dropped."""
@@ -210,9 +239,11 @@ class LexicalIndex:
         terms = [Query.term_query(self._schema, name, value, "basic") for value in clean]
         return terms[0] if len(terms) == 1 else Query.boolean_query([(Occur.Should, term) for term in terms])
 
-    def _ask(self, searcher: tantivy.Searcher, terms: QueryTerms, allowed: Query) -> Query | None:
+    def _asking(
+        self, searcher: tantivy.Searcher, terms: QueryTerms, allowed: Query, alike: Mapping[str, float]
+    ) -> Query | None:
         longer = self._longer(searcher, terms.prefix, allowed)
-        parts = [self._fields(searcher, terms, longer, *names) for names in (_WHOLE, _PART)]
+        parts = [self._fields(searcher, terms, longer, alike, *names) for names in (WHOLE, PART)]
         asked = [part for part in parts if part is not None]
         title = self._terms(searcher, "title", terms.words)
         if title:
@@ -220,10 +251,19 @@ class LexicalIndex:
         return _any_query(asked) if asked else None
 
     def _fields(
-        self, searcher: tantivy.Searcher, terms: QueryTerms, longer: Sequence[str], word: str, code: str, pair: str
+        self,
+        searcher: tantivy.Searcher,
+        terms: QueryTerms,
+        longer: Sequence[str],
+        alike: Mapping[str, float],
+        word: str,
+        code: str,
+        pair: str,
     ) -> Query | None:
         near = self._terms(searcher, pair, pairs_of(terms.words))[:MAX_PAIRS]
         words = self._terms(searcher, word, terms.words) + [Query.boost_query(one, PAIR_BOOST) for one in near]
+        for term, weight in alike.items():
+            words += [Query.boost_query(one, SYNONYM_BOOST * weight) for one in self._terms(searcher, word, [term])]
         codes = self._terms(searcher, code, terms.codes)
         legs = [_any_query(leg) for leg in (words, codes) if leg]
         asked = [Query.disjunction_max_query(legs, TIE)] if legs else []
@@ -231,6 +271,16 @@ class LexicalIndex:
         if expansions:
             asked.append(Query.boost_query(Query.disjunction_max_query(expansions, 0.0), PREFIX_BOOST))
         return _any_query(asked) if asked else None
+
+    def _similar(self, terms: QueryTerms) -> Query | None:
+        """Words that a slip of the keyboard turns into those of the query."""
+        long = [term for term in terms.codes if len(term) >= LONG_WORD // 2][:MAX_TERMS]
+        found = [
+            Query.fuzzy_term_query(self._schema, field, term, 2 if len(term) >= LONG_WORD else 1)
+            for term in long
+            for field in (WHOLE[1], PART[1])
+        ]
+        return _any_query(found) if found else None
 
     def _terms(self, searcher: tantivy.Searcher, name: str, terms: Sequence[str]) -> list[Query]:
         counted = {term: searcher.doc_freq(name, term) for term in dict.fromkeys(terms)}
@@ -248,79 +298,27 @@ class LexicalIndex:
         return [term for term, _ in found if term != prefix][:MAX_EXPANSIONS]
 
 
-def _schema() -> tantivy.Schema:
-    builder = tantivy.SchemaBuilder()
-    for name in ("document_id", "scope", "kind", "type", "status", "ancestors"):
-        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    for name in (*_DOCUMENT, *_PASSAGE):
-        builder.add_unsigned_field(name, fast=True)
-    builder.add_text_field("title", tokenizer_name="memoryd_words", index_option="freq")
-    for word, code, pair in (_WHOLE, _PART):
-        builder.add_text_field(word, tokenizer_name="memoryd_words", index_option="freq")
-        for name in (code, pair):
-            builder.add_text_field(name, tokenizer_name="memoryd_codes", index_option="freq")
-    return builder.build()
-
-
-def _documents(entries: Sequence[LexicalEntry], *, lone: bool) -> Iterator[tantivy.Document]:
-    """The engine's documents for entries of one document, passages first."""
-    titles: dict[str, tuple[str, str]] = {}
-    parts: list[tuple[str, str]] = []
-    passages = [entry for entry in entries if entry.passage_id]
-    for entry in passages + [entry for entry in entries if not entry.passage_id]:
-        if entry.title not in titles:
-            titles[entry.title] = streams(entry.title)
-        if not entry.passage_id and len(parts) > 1 and entry.text == "\n\n".join([one.text for one in passages]):
-            found = " ".join([words for words, _ in parts]), " ".join([codes for _, codes in parts])
-        else:
-            found = streams(entry.text)
-            parts.append(found)
-        yield _document(entry, found, titles[entry.title], _PART if entry.passage_id and not lone else _WHOLE)
-
-
-def _document(
-    entry: LexicalEntry, text: tuple[str, str], title: tuple[str, str], fields: tuple[str, str, str]
-) -> tantivy.Document:
-    document = tantivy.Document()
-    for name in ("document_id", "scope", "kind", "type", "status"):
-        document.add_text(name, getattr(entry, name))
-    _put_ids(document, entry)
-    for ancestor in entry.ancestors:
-        document.add_text("ancestors", ancestor)
-    document.add_text("title", title[0])
-    word, code, pair = fields
-    # The title counts as part of every passage: what a section leaves unsaid often stands only there.
-    words = f"{text[0]} {title[0]}"
-    document.add_text(word, words)
-    document.add_text(code, f"{text[1]} {title[1]}")
-    document.add_text(pair, " ".join(pairs_of(analysed(words))))
-    return document
-
-
-def _put_ids(document: tantivy.Document, entry: LexicalEntry) -> None:
-    """A document id (64 hex digits) and a passage's UUID as numbers; no passage is 0, which no UUID of ours is."""
-    digits = entry.document_id
-    for at, name in enumerate(_DOCUMENT):
-        document.add_unsigned(name, int(digits[at * 16 : at * 16 + 16], 16))
-    passage = entry.passage_id.replace("-", "") or "0" * 32
-    for at, name in enumerate(_PASSAGE):
-        document.add_unsigned(name, int(passage[at * 16 : at * 16 + 16], 16))
-
-
-def _ids(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress]) -> list[tuple[str, str]]:
-    """(document id, passage id or '') of entries, in order."""
+def _entries(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress]) -> list[tuple[str, str, Traits]]:
+    """(document id, passage id or '', traits) of entries, in order."""
     at = list(addresses)
     if not at:
         return []
-    columns = [searcher.fast_field_values(name, at) for name in (*_DOCUMENT, *_PASSAGE)]
-    return [
-        (f"{a:016x}{b:016x}{c:016x}{d:016x}", _uuid(f"{high:016x}{low:016x}") if high or low else "")
-        for a, b, c, d, high, low in zip(*columns, strict=True)
-    ]
+    return read_columns([cast("Sequence[int]", searcher.fast_field_values(name, at)) for name in COLUMNS])
 
 
-def _uuid(digits: str) -> str:
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+def _weight(searcher: tantivy.Searcher, terms: QueryTerms) -> tuple[float, float, int]:
+    """The sum of the weights (BM25's inverse document frequency) of a query's words, the share of those that stand
+    nowhere, and how many words there are."""
+    words, fields = (terms.words, ("word", "part_word")) if terms.words else (terms.codes, ("code", "part_code"))
+    total = unknown = 0.0
+    distinct = list(dict.fromkeys(words))
+    for word in distinct[:MAX_TERMS]:
+        # deleted entries count in the frequency until their segment is merged, not in the number of entries
+        frequency = min(searcher.num_docs, max(searcher.doc_freq(field, word) for field in fields))
+        weight = math.log(1 + (searcher.num_docs - frequency + 0.5) / (frequency + 0.5))
+        total += weight
+        unknown += weight * (not frequency)
+    return total, unknown / total if total else 1.0, len(distinct)
 
 
 def _any_query(queries: Sequence[Query]) -> Query:

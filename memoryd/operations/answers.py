@@ -14,6 +14,8 @@ from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Filter, MemoryFields
 from memoryd.search.excerpt import BYTES_PER_TOKEN, Location, cut_excerpts, locate
 from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import Legs, Mode, Ranked, rank, reason
+from memoryd.search.recipe import RECIPE, Recipe
+from memoryd.search.relevance import Calibration
 
 __all__ = ["Shown", "explained", "hits", "memory_facts", "ranked", "source_of", "stamp", "state", "waiting"]
 ALSO_MOST = 5
@@ -42,7 +44,16 @@ def stamp(home: Home, index: dict[str, Any]) -> tuple[Any, ...] | None:
     generation = home.generation
     if generation is None or generation.problems or index["pending"] or index["degraded"]:
         return None
-    return generation, generation.watermark, home.documents.last_seq(), home.config
+    known = (home.tuning.synonyms(home.root, home.notices), _calibration(home), _today(home))
+    return generation, generation.watermark, home.documents.last_seq(), home.config, *known
+
+
+def _calibration(home: Home) -> Calibration:
+    return home.tuning.calibration(home.root, home.notices, home.host.identity.fingerprint)
+
+
+def _today(home: Home) -> int:
+    return int(home.clock() // 86_400)
 
 
 def ranked(
@@ -54,6 +65,7 @@ def ranked(
     *,
     candidates: int | None = None,
     index: dict[str, Any] | None = None,
+    recipe: Recipe = RECIPE,
 ) -> tuple[Ranked, dict[str, Any]]:
     """The best `limit` documents for a query on the serving generation; also the `index` part of the answer.
 
@@ -66,11 +78,14 @@ def ranked(
     legs = Legs(
         lexical=generation.lexical if generation is not None else None,
         vectors=generation.vectors if generation is not None else None,
-        embed=lambda text: home.host.embed_query(text, wait),
+        encode=lambda text: home.host.encode_query(text, wait),
         problems=dict(generation.problems) if generation is not None else {},
+        alike=home.tuning.synonyms(home.root, home.notices),
+        today=_today(home),
+        calibration=_calibration(home),
     )
     candidates = candidates or home.config.search.candidates
-    outcome = rank(query, legs, mode=mode, filter=wanted, candidates=candidates, limit=limit)
+    outcome = rank(query, legs, mode=mode, filter=wanted, candidates=candidates, limit=limit, recipe=recipe)
     index["degraded"] += outcome.degraded
     return outcome, index
 
@@ -118,7 +133,7 @@ def hits(
 
 def explained(hit: Fused) -> dict[str, Any]:
     """Where each leg had a document and with which score, and what came of it."""
-    return {"ranks": hit.ranks, "scores": hit.scores, "fused": hit.score}
+    return {"ranks": hit.ranks, "scores": hit.scores, "lifts": hit.lifts, "fused": hit.score}
 
 
 def _entry(one: Found, piece: Around) -> dict[str, Any]:

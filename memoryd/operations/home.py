@@ -38,6 +38,7 @@ from memoryd.operations.lookout import Lookout
 from memoryd.operations.noticed import Noticed
 from memoryd.operations.pairs import Pairs
 from memoryd.records import VAULT_SOURCE, MemoryFields
+from memoryd.operations.tuning import Tuning
 from memoryd.search.kept import Kept
 from memoryd.sources import corpora
 from memoryd.sources.citation import Piece
@@ -139,6 +140,8 @@ class Home:
     """Memories that were found to say nearly the same; a view in memory."""
     kept: Kept = field(default_factory=Kept)
     """Answers of searches that may be asked again."""
+    tuning: Tuning = field(default_factory=Tuning)
+    """Synonyms and calibrations as last read."""
     lengths: dict[str, int] = field(default_factory=dict)
     """Words of memories by address, as the last review counted them."""
     reviewed: dict[tuple[str, ...], tuple[float, int, dict[str, int]]] = field(default_factory=dict)

@@ -6,90 +6,155 @@ Filters go inside each leg's query; a leg that cannot run is named with its reas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from memoryd.errors import IndexProblem, MemorydError, ModelError
-from memoryd.index.lexical import LexicalIndex
-from memoryd.index.vector import VectorIndex
-from memoryd.records import Filter, LegHit
-from memoryd.search.fusion import Fused, fuse
+from memoryd.extract.dates import meant
+from memoryd.index.analysis import exact_names, query_terms
+from memoryd.index.engine import VectorEngine
+from memoryd.index.lexical import Asked, LexicalIndex
+from memoryd.records import Encoded, Filter, LegHit
+from memoryd.search.fusion import DENSE, EXACT, LEXICAL, SPARSE, Fused, Question, fuse
+from memoryd.search.recipe import RECIPE, Recipe
+from memoryd.search.relevance import EMBEDDED, Calibration, judged
+from memoryd.search.synonyms import Synonyms
 
 Mode = Literal["hybrid", "keyword", "semantic"]
-LEXICAL = "lexical"
-DENSE = "dense"
+NO_WORDS = Synonyms(())
 
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """What a search runs on; a leg that cannot open is None and its problem stands in `problems`."""
+    """What a search runs on; a leg that cannot open is None and its problem stands in `problems`.
+
+    `encode` gives what the model makes of the query; sparse weights only where the model has them. `today` counts
+    days from 1970-01-01, 0 where none is known.
+    """
 
     lexical: LexicalIndex | None
-    vectors: VectorIndex | None
-    embed: Callable[[str], bytes]
+    vectors: VectorEngine | None
+    encode: Callable[[str], Encoded]
     problems: dict[str, IndexProblem] = field(default_factory=dict)
+    alike: Synonyms = NO_WORDS
+    today: int = 0
+    calibration: Calibration = EMBEDDED
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """The outcome: the best fused hits, how many documents any leg found, the legs that ran, why others did not, and
-    milliseconds a step."""
+    milliseconds a step. `dropped` were ranked but are not relevant, best first; `corrected` tells that no word of the
+    query stands anywhere and similar ones were found."""
 
     hits: list[Fused]
     total: int
     legs: dict[str, list[LegHit]]
     degraded: list[dict[str, str]]
     timings: dict[str, float]
+    dropped: list[Fused] = field(default_factory=list)
+    corrected: bool = False
 
 
-def rank(query: str, legs: Legs, *, mode: Mode, filter: Filter, candidates: int, limit: int) -> Ranked:
+def rank(
+    query: str,
+    legs: Legs,
+    *,
+    mode: Mode,
+    filter: Filter,
+    candidates: int,
+    limit: int,
+    recipe: Recipe = RECIPE,
+) -> Ranked:
     """Run the legs that `mode` asks for, `candidates` deep, and fuse them into the best `limit` documents.
 
     Never raises for a leg, only reports it.
     """
-    found: dict[str, list[LegHit]] = {}
-    degraded: list[dict[str, str]] = []
-    timings: dict[str, float] = {}
-    wanted: list[tuple[str, Callable[[], list[LegHit]]]] = []
+    run = _Run(query, legs, filter, recipe.candidates or candidates, recipe)
     if mode in ("hybrid", "keyword"):
-        wanted.append((LEXICAL, lambda: _lexical(legs, query, filter, candidates)))
+        if recipe.lexical:
+            run.leg(LEXICAL, run.lexical)
+        if recipe.exact and (names := exact_names(query)):
+            run.leg(EXACT, lambda: run.exact(names))
     if mode in ("hybrid", "semantic"):
-        wanted.append((DENSE, lambda: _dense(legs, query, filter, candidates, timings)))
-    for name, run in wanted:
+        if recipe.dense:
+            run.leg(DENSE, run.dense)
+        if recipe.sparse and run.encoded is not None and run.encoded.sparse:
+            run.leg(SPARSE, run.sparse)
+    began = time.perf_counter()
+    question = Question(query, meant(query, legs.today), legs.calibration.scale)
+    found = {name: hits for name, hits in run.found.items() if hits or name in (LEXICAL, DENSE)}
+    fused = judged(fuse(found, question=question, recipe=recipe), query, run.asked, legs.calibration)
+    kept = [hit for hit, under in fused if not (under and recipe.floor)]
+    dropped = [hit for hit, under in fused if under and recipe.floor]
+    run.timings["fusion"] = _milliseconds(began)
+    corrected = run.asked is not None and run.asked.corrected
+    return Ranked(kept[:limit], len(fused), found, run.degraded, run.timings, dropped, corrected)
+
+
+class _Run:
+    """One query on its way through the legs."""
+
+    def __init__(self, query: str, legs: Legs, filter: Filter, depth: int, recipe: Recipe) -> None:
+        self.query = query
+        self.legs = legs
+        self.filter = filter
+        self.depth = depth
+        self.recipe = recipe
+        self.found: dict[str, list[LegHit]] = {}
+        self.degraded: list[dict[str, str]] = []
+        self.timings: dict[str, float] = {}
+        self.asked: Asked | None = None
+        self.encoded: Encoded | None = None
+
+    def leg(self, name: str, search: Callable[[], list[LegHit]]) -> None:
+        """Run one leg, take its time, and note why it did not run."""
         began = time.perf_counter()
         try:
-            found[name] = run()
+            self.found[name] = search()
         except (IndexProblem, ModelError) as error:
-            degraded.append(reason(name, error))
-        timings[name] = _milliseconds(began) - timings.get("embed", 0.0) * (name == DENSE)
-    began = time.perf_counter()
-    hits = fuse(found, limit)
-    timings["fusion"] = _milliseconds(began)
-    total = len({hit.document_id for hits_of_leg in found.values() for hit in hits_of_leg})
-    return Ranked(hits, total, found, degraded, timings)
+            if name in (LEXICAL, DENSE):  # the others share an index with one of these, which reports it
+                self.degraded.append(reason(name, error))
+        self.timings[name] = _milliseconds(began) - self.timings.get("embed", 0.0) * (name == DENSE)
+
+    def lexical(self) -> list[LegHit]:
+        alike: Mapping[str, float] = {}
+        if self.recipe.alike and self.legs.alike.groups:
+            alike = self.legs.alike.beside(query_terms(self.query).words)
+        index = self._lexical()
+        self.asked = index.ask(self.query, self.filter, self.depth, alike=alike, typos=self.recipe.typos)
+        return self.asked.hits
+
+    def exact(self, names: tuple[str, ...]) -> list[LegHit]:
+        return self._lexical().named(names, self.filter, self.depth)
+
+    def dense(self) -> list[LegHit]:
+        vectors = self._vectors()
+        began = time.perf_counter()
+        try:
+            self.encoded = self.legs.encode(self.query)
+        finally:
+            self.timings["embed"] = _milliseconds(began)
+        return vectors.search(self.encoded.dense, self.filter, self.depth)
+
+    def sparse(self) -> list[LegHit]:
+        return self._vectors().search_sparse(self.encoded.sparse, self.filter, self.depth) if self.encoded else []
+
+    def _lexical(self) -> LexicalIndex:
+        if self.legs.lexical is None:
+            raise self.legs.problems.get("lexical") or IndexProblem("The lexical index is not open.")
+        return self.legs.lexical
+
+    def _vectors(self) -> VectorEngine:
+        if self.legs.vectors is None:
+            raise self.legs.problems.get("vectors") or IndexProblem("The vector index is not open.")
+        return self.legs.vectors
 
 
 def reason(leg: str, error: MemorydError) -> dict[str, str]:
     """How an answer names a leg that did not run (or ran on wrong counts)."""
     return {"leg": leg, "code": error.code, "message": error.message, "next_step": error.next_step}
-
-
-def _lexical(legs: Legs, query: str, filter: Filter, candidates: int) -> list[LegHit]:
-    if legs.lexical is None:
-        raise legs.problems.get("lexical") or IndexProblem("The lexical index is not open.")
-    return legs.lexical.search(query, filter, candidates)
-
-
-def _dense(legs: Legs, query: str, filter: Filter, candidates: int, timings: dict[str, float]) -> list[LegHit]:
-    if legs.vectors is None:
-        raise legs.problems.get("vectors") or IndexProblem("The vector index is not open.")
-    began = time.perf_counter()
-    try:
-        vector = legs.embed(query)
-    finally:
-        timings["embed"] = _milliseconds(began)
-    return legs.vectors.search(vector, filter, candidates)
 
 
 def _milliseconds(began: float) -> float:

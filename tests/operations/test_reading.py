@@ -102,7 +102,8 @@ def test_explain_tells_legs_filters_and_times(zoo):
     assert set(told["candidates"]) == {"lexical", "dense"}
     assert {"lexical", "dense", "embed", "fusion", "excerpts", "suggestions", "total"} <= set(told["milliseconds"])
     first = answer["memories"][0]["explain"]
-    assert first["fused"] == pytest.approx(sum(1 / (60 + rank) for rank in first["ranks"].values()))
+    assert first["fused"] > answer["memories"][1]["explain"]["fused"]
+    assert first["lifts"] == {}
     assert set(first["scores"]) == set(first["ranks"])
     assert "explain" not in search(zoo)
 
@@ -204,7 +205,7 @@ def test_entries_deleted_behind_its_back_are_told_by_the_next_search_and_healed(
         settle(home)
         after = search(home, "which animal sleeps")
         assert after["index"]["degraded"] == []
-        assert after["memories"] == before
+        assert [one["id"] for one in after["memories"]] == [one["id"] for one in before]
         assert ready(home) == []
 
 

@@ -1,0 +1,100 @@
+"""How likely is it that a hit answers the query, from 0 to 1, and from which value on is it shown at all?
+
+Logistic regression on judged hits of labelled sets against the best hits of questions to sets of another subject. It
+holds for one embedding model only: cosines of two models do not compare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from memoryd.index.lexical import Asked
+from memoryd.search.fusion import DENSE, EXACT, LEXICAL, Fused, Scale
+
+FEW_WORDS = 2
+"""Words up to which a query names rather than asks: what holds most of them is shown whatever the model says."""
+MOST_OF_THEM = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Weights of one model, each with what it is of; `model` is its fingerprint, '' for none.
+
+    `share` is a hit's lexical score in shares of what the query's words weigh (at most 1), `unknown` the share of
+    words that stand nowhere, `cosine` the hit's and `nearest` the best one. Where only one of the two legs ran, the
+    weights of `cosines` (constant, cosine, nearest) or `words` (constant, share, unknown) count, and hits that only
+    words found have no floor.
+    """
+
+    model: str = ""
+    constant: float = -9.106
+    cosine: float = 3.697
+    share: float = 2.327
+    unknown: float = -1.077
+    nearest: float = 14.445
+    floor: float = 0.0
+    cosines: tuple[float, float, float] = (-8.256, 3.263, 15.792)
+    cosines_floor: float = 0.0
+    words: tuple[float, float, float] = (-0.703, 2.341, -2.382)
+    ascii_only: bool = False
+    """The model knows no other scripts: of such queries only words tell."""
+    scale: Scale = field(default_factory=Scale)
+
+
+UNCALIBRATED = Calibration()
+"""For a model of which nothing is known: relevance is a guess, and nothing is left out."""
+EMBEDDED = replace(UNCALIBRATED, floor=0.066, cosines_floor=0.049, ascii_only=True)
+"""Of all-MiniLM-L6-v2 (int8)."""
+
+
+def judged(
+    hits: Sequence[Fused], query: str, asked: Asked | None, calibration: Calibration
+) -> list[tuple[Fused, bool]]:
+    """Each hit with its relevance, and whether that is under the floor, in the same order."""
+    judge = _Judge(hits, query, asked, calibration)
+    return [judge.verdict(hit) for hit in hits]
+
+
+class _Judge:
+    """One query's view of its hits."""
+
+    def __init__(self, hits: Sequence[Fused], query: str, asked: Asked | None, calibration: Calibration) -> None:
+        cosines = [hit.scores[DENSE] for hit in hits if DENSE in hit.scores]
+        foreign = calibration.ascii_only and sum(map(str.isascii, query)) * 2 < len(query)
+        self.calibration = calibration
+        self.nearest, self.least = (max(cosines), min(cosines)) if cosines and not foreign else (0.0, 0.0)
+        self.dense = bool(cosines) and not foreign
+        self.asked = asked if asked is not None and not asked.corrected else None
+
+    def verdict(self, hit: Fused) -> tuple[Fused, bool]:
+        share = self._share(hit)
+        relevance = 1 / (1 + math.exp(-self._evidence(hit, share)))
+        relevance = round(max(relevance, 0.5) if EXACT in hit.scores else relevance, 4)
+        return replace(hit, relevance=relevance), relevance < self._floor(hit, share)
+
+    def _share(self, hit: Fused) -> float:
+        if self.asked is None or not self.asked.weight:
+            return 0.0
+        return min(1.0, hit.scores.get(LEXICAL, 0.0) / self.asked.weight)
+
+    def _evidence(self, hit: Fused, share: float) -> float:
+        one = self.calibration
+        if not self.dense:
+            constant, of_share, of_unknown = one.words
+            return constant + of_share * share + of_unknown * (self.asked.unknown if self.asked is not None else 1.0)
+        cosine = hit.scores.get(DENSE, self.least)
+        if self.asked is None:
+            constant, of_cosine, of_nearest = one.cosines
+            return constant + of_cosine * cosine + of_nearest * self.nearest
+        known = one.share * share + one.unknown * self.asked.unknown
+        return one.constant + one.cosine * cosine + one.nearest * self.nearest + known
+
+    def _floor(self, hit: Fused, share: float) -> float:
+        if not self.dense or EXACT in hit.scores:
+            return 0.0
+        if self.asked is None:
+            return self.calibration.cosines_floor
+        few = self.asked.words <= FEW_WORDS and share >= MOST_OF_THEM
+        return 0.0 if few else self.calibration.floor
