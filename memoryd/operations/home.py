@@ -37,8 +37,8 @@ from memoryd.models.identity import ModelSpec
 from memoryd.operations.lookout import Lookout
 from memoryd.operations.noticed import Noticed
 from memoryd.operations.pairs import Pairs
-from memoryd.records import VAULT_SOURCE, MemoryFields
 from memoryd.operations.tuning import Tuning
+from memoryd.records import VAULT_SOURCE, MemoryFields
 from memoryd.search.kept import Kept
 from memoryd.sources import corpora
 from memoryd.sources.citation import Piece
