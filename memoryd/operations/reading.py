@@ -18,7 +18,7 @@ from memoryd.operations.home import Caller, Home
 from memoryd.operations.suggesting import suggestions
 from memoryd.records import VAULT_SOURCE, Filter
 from memoryd.search.kept import same
-from memoryd.search.pipeline import Mode
+from memoryd.search.pipeline import Mode, Ranked
 
 __all__ = ["get", "search"]
 
@@ -76,7 +76,7 @@ def _made(
     began = time.perf_counter()
     answer: dict[str, Any] = {
         "memories": shown.entries,
-        "summary": _summary(shown.entries, outcome.total, mode, index),
+        "summary": _summary(shown.entries, outcome, mode, index),
         "suggestions": suggestions(home, text, outcome, shown, most, mode, wanted),
     }
     if explain:
@@ -85,6 +85,7 @@ def _made(
             "filter": {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(wanted).items()},
             "candidates": {leg: len(found) for leg, found in outcome.legs.items()},
             "left_out": shown.left_out,
+            "under_floor": len(outcome.dropped),
             "milliseconds": {**spent, "excerpts": reading, "suggestions": _milliseconds(began)},
         }
     return answer
@@ -127,14 +128,21 @@ def checked_prefix(home: Home, scopes: tuple[str, ...], prefix: str | None) -> s
     return whole
 
 
-def _summary(memories: list[dict[str, Any]], total: int, mode: str, index: dict[str, Any]) -> str:
+def _summary(memories: list[dict[str, Any]], outcome: Ranked, mode: str, index: dict[str, Any]) -> str:
     gap = gap_of(index)
     if not memories and gap:
         return f"Nothing found, but the search was not complete: {gap}. Do not take it for a no."
+    if not memories and outcome.dropped:
+        return (
+            f"Nothing relevant is stored: {len(outcome.dropped)} candidates share something with the query, and none is"
+            " likely to answer it. Try other words, `mode: keyword`, or a wider scope."
+        )
     if not memories:
         return "Nothing found. Try other words, another mode, or a wider scope."
     kinds = ", ".join(sorted({m["kind"] for m in memories}))
-    said = f"{len(memories)} of {total} candidates shown ({kinds}), best first, {mode} search."
+    said = f"{len(memories)} of {outcome.total} candidates shown ({kinds}), best first, {mode} search."
+    if outcome.corrected:
+        said += " No word of the query stands anywhere; what is spelled alike was looked for."
     return f"{said} Not complete: {gap}." if gap else said
 
 
