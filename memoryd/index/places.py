@@ -48,6 +48,10 @@ class Places:
         """What a generation's identity says of it; '' for files."""
         return ""
 
+    def look(self) -> str:
+        """Where new generations put vectors, after a look at it. Raises VectorServerProblem kinds, IndexProblem."""
+        return "vectors lie in files"
+
     def create(self, folder: Path, identity: IndexIdentity) -> None:
         """Make what is empty and belongs to the new generation whose vectors `folder` stands for.
 
@@ -93,9 +97,15 @@ class ServerPlaces(Places):
     @property
     def place(self) -> str:
         """Server, prefix and layout: whatever of it changes, a new generation is built there."""
-        config = self._config
-        spread = f"{config.shards} shards, {config.replication_factor} replicas"
-        return f"{config.url} ({config.collection_prefix}, {spread})"
+        return place_of(self._config)
+
+    def look(self) -> str:
+        """The server answers, lets us in, and is of a version that is known to work."""
+        known = _known_id(self._home)
+        with closing(self._server()) as server:
+            server.require_fit()
+            ours = [name for name in server.collections() if known and f"-{known}-" in name]
+        return f"{self.place} holds {len(ours)} collections of this home"
 
     def create(self, folder: Path, _identity: IndexIdentity) -> None:
         """Name the collection; it is made at the first contact, so that words are searched while a server is away."""
@@ -191,6 +201,14 @@ class _Mark:
         return data
 
 
+def place_of(config: VectorConfig) -> str:
+    """What the identity of a generation says of where its vectors lie; '' for files."""
+    if config.url is None:
+        return ""
+    spread = f"{config.shards} shards, {config.replication_factor} replicas"
+    return f"{config.url} ({config.collection_prefix}, {spread})"
+
+
 def places_for(
     home: Path, files: Files, config: VectorConfig, key_file: Path | None, environment: Mapping[str, str]
 ) -> Places:
@@ -217,14 +235,17 @@ def _key(file: Path | None, variable: str | None, environment: Mapping[str, str]
 
 def _home_id(home: Path, files: Files) -> str:
     """This home's id on servers: drawn once, and anew where the folder is another one than it was drawn for."""
-    path = home / HOME_ID
-    folder = home.stat().st_ino
-    data = _json(path)
-    if isinstance(data, dict) and data.get("folder") == folder and isinstance(data.get("id"), str):
-        return str(data["id"])
-    drawn = secrets.token_hex(8)
-    files.replace(path, canonical_json({"v": 1, "id": drawn, "folder": folder}) + b"\n", owner=OWNER)
-    return drawn
+    if (known := _known_id(home)) is not None:
+        return known
+    drawn = {"v": 1, "id": secrets.token_hex(8), "folder": home.stat().st_ino}
+    files.replace(home / HOME_ID, canonical_json(drawn) + b"\n", owner=OWNER)
+    return str(drawn["id"])
+
+
+def _known_id(home: Path) -> str | None:
+    data = _json(home / HOME_ID)
+    ours = isinstance(data, dict) and data.get("folder") == home.stat().st_ino and isinstance(data.get("id"), str)
+    return str(data["id"]) if ours else None
 
 
 def _written(write: Callable[[], Result]) -> Result:

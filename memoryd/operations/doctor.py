@@ -240,6 +240,7 @@ def check_index(place: Place) -> str:
     """The serving generation was made for this model and these analysers."""
     from memoryd.extract.passages import PASSAGE_SCHEMA
     from memoryd.index.analysis import ANALYSIS_VERSION
+    from memoryd.index.places import place_of
 
     pointer = place.root / "indexes" / "CURRENT"
     if not pointer.exists():
@@ -247,12 +248,20 @@ def check_index(place: Place) -> str:
     name = pointer.read_bytes().decode("ascii", "replace").strip()
     if number_of(name) is None:
         raise IndexProblem(f"{pointer} names {name[:40]!r}, which is no generation.")
-    model = _model_of(place)
-    wanted = IndexIdentity(model.fingerprint, model.dims, ANALYSIS_VERSION, PASSAGE_SCHEMA, model.sparse)
+    model, where = _model_of(place), place_of(place.loaded.config.vector)
+    wanted = IndexIdentity(model.fingerprint, model.dims, ANALYSIS_VERSION, PASSAGE_SCHEMA, model.sparse, where)
     made_for = read_manifest(pointer.parent / name)
     if made_for != wanted:
         raise IndexProblem(f"{name} was made for {made_for}; now in force: {wanted}.")
     return f"{name}, made for {wanted}"
+
+
+def check_vectors(place: Place) -> str:
+    """The server that `vector.url` names answers and lets us in."""
+    from memoryd.index.places import places_for
+
+    loaded = place.loaded
+    return places_for(place.root, Files(), loaded.config.vector, loaded.key_file(), place.environment).look()
 
 
 def check_sockets(place: Place) -> str:
@@ -316,6 +325,7 @@ CHECKS: dict[str, Callable[[Place], str]] = {
     "memories": check_memories,
     "model": check_model,
     "index": check_index,
+    "vectors": check_vectors,
     "sockets": check_sockets,
     "daemon": check_daemon,
 }

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import sys
 from dataclasses import replace
 
 import pytest
@@ -173,6 +174,17 @@ def test_index_of_another_model_or_lost(place):
     assert only(place, "index")["code"] == "index-damaged"
     (place.root / "indexes" / "CURRENT").write_text("../../etc\n")
     assert "no generation" in only(place, "index")["message"]
+
+
+def test_vectors_on_a_server_need_their_extra(place, monkeypatch):
+    manifest = place.root / "indexes" / "gen-1" / "manifest.json"
+    data = json.loads(manifest.read_text())
+    data["identity"]["place"] = "http://127.0.0.1:1 (memoryd, 1 shards, 1 replicas)"
+    manifest.write_text(json.dumps(data))
+    configure(place.root, vector={"url": "http://127.0.0.1:1"})
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    monkeypatch.delitem(sys.modules, "memoryd.index.qdrant", raising=False)
+    assert "memoryd[qdrant]" in only(place, "vectors")["next_step"]
 
 
 def test_sockets_in_a_folder_open_to_others(place):

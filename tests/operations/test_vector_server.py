@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryd.operations import building, forget, gateway, health, indexing, reading, rebuild
+from memoryd.operations import building, doctor, forget, gateway, health, indexing, reading, rebuild
 from memoryd.operations.burial import interrupted
 from memoryd.operations.erasure import plan
 from memoryd.operations.home import Caller
@@ -148,3 +148,18 @@ def test_what_is_forgotten_leaves_the_server_too(root, standin):
         assert done["remains"] == [] and interrupted(home) == [] and sum(points(standin).values()) == 0
         settle(home)
         assert list(points(standin).values()) == [1]
+
+
+def test_doctor_looks_at_the_server(root, standin):
+    configure(root, vector={"url": standin.url, "timeout_seconds": 1})
+    with opened(root):
+        pass
+
+    def said():
+        return {one["name"]: one for one in doctor.examine(doctor.Place(root, {}))}
+
+    assert said()["vectors"]["ok"] and "1 collections of this home" in said()["vectors"]["message"]
+    standin.key = "a key"
+    assert said()["vectors"]["code"] == "vector-server-refused" and said()["index"]["ok"]
+    standin.stop()
+    assert said()["vectors"]["code"] == "vector-server-away" and said()["index"]["ok"]
