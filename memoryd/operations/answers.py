@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoryd.operations import indexing
 from memoryd.operations.enclosing import Around, surrounded
 from memoryd.operations.found import Found, read_found, source_of
 from memoryd.operations.home import Home
+from memoryd.operations.reordering import MOST, in_force, left_out, reordered
 from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Filter, MemoryFields
 from memoryd.search.excerpt import BYTES_PER_TOKEN, Location, cut_excerpts, locate
 from memoryd.search.fusion import Fused
@@ -85,9 +87,22 @@ def ranked(
         calibration=_calibration(home),
     )
     candidates = candidates or home.config.search.candidates
-    outcome = rank(query, legs, mode=mode, filter=wanted, candidates=candidates, limit=limit, recipe=recipe)
+    again = recipe.rerank and mode == "hybrid" and in_force(home)
+    depth = max(limit, MOST) if again else limit
+    outcome = rank(query, legs, mode=mode, filter=wanted, candidates=candidates, limit=depth, recipe=recipe)
     index["degraded"] += outcome.degraded
-    return outcome, index
+    if again and not outcome.degraded:
+        outcome = _reordered(home, query, outcome, index)
+    return replace(outcome, hits=outcome.hits[:limit]), index
+
+
+def _reordered(home: Home, query: str, outcome: Ranked, index: dict[str, Any]) -> Ranked:
+    began = time.perf_counter()
+    best, reason = reordered(home, query, outcome.hits)
+    outcome.timings["rerank"] = (time.perf_counter() - began) * 1000
+    if (told := left_out(reason)) is not None:
+        index["degraded"].append(told)
+    return replace(outcome, hits=best)
 
 
 def waiting(documents: int) -> str:

@@ -18,8 +18,27 @@ from memoryd.operations.reranking import Reranked, rerank
 from memoryd.search.fusion import Fused
 
 MOST = 20
+NOTHING, TOO_SHORT = "there is nothing to reorder", "the passages found are too short for it"
 SHORT_BYTES = 80
 """Where half of the passages are shorter, they stay as they are."""
+
+
+def in_force(home: Home) -> bool:
+    """Whether the settings and the model ask for a reordering."""
+    return reranker_for(home.config.search.reranker, home.host.identity) is not None
+
+
+def left_out(reason: str) -> dict[str, str] | None:
+    """How an answer names a reordering that did not happen for want of time or model; None where it had no ground."""
+    if reason in ("", NOTHING, TOO_SHORT):
+        return None
+    step = "The order is that of the legs. A larger `search.rerank_budget_ms` gives it more time; `off` asks for none."
+    return {
+        "leg": "rerank",
+        "code": "rerank-left-out",
+        "message": f"{reason[:1].upper()}{reason[1:]}.",
+        "next_step": step,
+    }
 
 
 def reordered(home: Home, query: str, hits: Sequence[Fused], *, most: int = MOST) -> tuple[list[Fused], str]:
@@ -31,9 +50,9 @@ def reordered(home: Home, query: str, hits: Sequence[Fused], *, most: int = MOST
     rows = home.passages.get_many([hit.passage_id for hit in first])
     first = [hit for hit in first if hit.passage_id in rows]
     if len(first) < 2:
-        return list(hits), "there is nothing to reorder"
+        return list(hits), NOTHING
     if median(rows[hit.passage_id].end - rows[hit.passage_id].start for hit in first) < SHORT_BYTES:
-        return list(hits), "the passages found are too short for it"
+        return list(hits), TOO_SHORT
     done = _scored(home, query, [rows[hit.passage_id] for hit in first])
     if done.scores is None:
         return list(hits), done.reason

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memoryd.operations import gateway
+from memoryd.operations import gateway, reading
 from memoryd.operations.home import Caller, Home
 from memoryd.operations.reordering import reordered
 from memoryd.records import Filter
@@ -74,3 +74,17 @@ def test_without_a_reranker_nothing_moves_and_the_reason_is_told(root):
         found = hits(home, LONG)
         order, reason = reordered(home, QUERY, found)
         assert order == found and "no reranker is in force" in reason
+
+
+@pytest.mark.parametrize("reranker", ["maxsim", "bge-reranker"])
+def test_a_search_reorders_its_best_hits_or_tells_why_not(root, reranker):
+    configure(root, search={"reranker": reranker, "rerank_budget_ms": 60_000})
+    with opened(root) as home:
+        hits(home, LONG)
+        found = reading.search(home, Caller(), query=f"{QUERY} index stove invoices", scope="global", explain=True)
+        assert len(found["memories"]) >= 2 and found["explain"]["milliseconds"]["rerank"] > 0
+        told = [one for one in found["index"]["degraded"] if one["leg"] == "rerank"]
+        if reranker == "maxsim":
+            assert told == [] and "Invoices" in found["memories"][0]["title"]
+        else:  # the order is that of the legs
+            assert "config.json is missing" in told[0]["message"] and told[0]["next_step"]
