@@ -15,6 +15,7 @@ from memoryd.catalog.passages import PassageRow
 from memoryd.digest import document_id
 from memoryd.errors import MemorydError
 from memoryd.extract.text import slice_text
+from memoryd.extract.turns import speaker_of
 from memoryd.operations.found import Found, source_of
 from memoryd.operations.home import Home
 from memoryd.search.excerpt import Excerpt, Location, cost, cut, locate, split_budget
@@ -31,7 +32,6 @@ TURN_BYTES = 4000
 ROLES = frozenset({"user", "assistant", "human", "ai", "system", "tool", "agent", "you"})
 """How headings of a transcript begin that name who speaks."""
 
-_SPEAKER = re.compile(r"\s*[*#> ]*[^\W\d_][\w .'-]{0,40}:\**\s")
 _LAST_NUMBER = re.compile(rb"\d{1,9}(?=[^\d/]*\Z)")
 
 
@@ -193,7 +193,7 @@ def _put_turns(home: Home, found: Sequence[Found], around: list[Around], room: i
     """Where documents are turns of a conversation, each of which its path numbers, show the one before and after."""
     wanted: dict[str, tuple[int, int]] = {}
     for at, one in enumerate(found):
-        if one.row.size <= TURN_BYTES and _SPEAKER.match(one.text):
+        if one.row.size <= TURN_BYTES and speaker_of(one.text):
             for step in (-1, 1):
                 for path in numbered_beside(one.row.path, step):
                     wanted[document_id(one.row.source, path)] = (at, step)

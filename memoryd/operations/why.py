@@ -21,6 +21,7 @@ from memoryd.operations.home import Caller, Home
 from memoryd.operations.known import successor
 from memoryd.records import Filter, ancestors
 from memoryd.search.excerpt import wanted_terms
+from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import Mode, Ranked
 
 DEEP = 1000
@@ -129,6 +130,9 @@ def _looked_for(home: Home, row: DocumentRow, asked: _Asked) -> dict[str, Any]:
     outcome, index = answers.ranked(home, asked.text, asked.mode, asked.wanted, DEEP)
     place = next((at for at, hit in enumerate(outcome.hits, 1) if hit.document_id == row.document_id), None)
     depth = home.config.search.candidates
+    under = next((hit for hit in outcome.dropped if hit.document_id == row.document_id), None)
+    if under is not None:
+        return {**_under_floor(under), "legs": _legs(home, row, asked, outcome), "depth": depth, "index": index}
     if place is None:
         beyond, _ = answers.ranked(home, asked.text, asked.mode, asked.wanted, DEEP, candidates=DEEP)
         told: dict[str, Any] = {"legs": _legs(home, row, asked, beyond), "depth": depth, "index": index}
@@ -139,6 +143,12 @@ def _looked_for(home: Home, row: DocumentRow, asked: _Asked) -> dict[str, Any]:
     # the search itself ranks no more than it may show and a few in reserve
     shown = answers.hits(home, asked.text, outcome.hits[: asked.most + reading.SPARE], asked.most)
     return {**_became(home, row, asked, shown, place), **told}
+
+
+def _under_floor(hit: Fused) -> dict[str, Any]:
+    message = f"It was found, with a relevance of {hit.relevance:.3f}, which is under the floor."
+    told = {"relevance": hit.relevance, "explain": answers.explained(hit)}
+    return _no("floor", message, "Ask with words that stand in it, or in mode keyword.", **told)
 
 
 def _became(home: Home, row: DocumentRow, asked: _Asked, shown: answers.Shown, place: int) -> dict[str, Any]:

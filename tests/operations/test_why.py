@@ -9,7 +9,7 @@ from memoryd.operations import gateway, reading
 from memoryd.operations.home import Caller
 from memoryd.operations.ingest import Seen, store_documents
 from memoryd.operations.why import why
-from tests.operations.conftest import configure, index_words, opened
+from tests.operations.conftest import configure, index_words, opened, settle
 
 HERE = Caller()
 
@@ -139,6 +139,19 @@ def test_why_and_the_search_itself_say_the_same_of_every_document(home, most, qu
         told = ask(home, query, f"t/{name}", max_results=most)
         assert told["returned"] is (told["id"] in shown), told
         assert (told["reason"] == "returned") is told["returned"]
+
+
+def test_what_is_not_relevant_enough_is_told_with_its_relevance(root):
+    configure(root, search={"model_wait_ms": 60_000})
+    with opened(root) as home:
+        keep(home, one="The emu runs at noon.", two="A wombat digs at night.")
+        settle(home)
+        query = "quantum chromodynamics on a lattice with staggered fermions"
+        told = ask(home, query, "t/one", mode="hybrid")
+        assert (told["reason"], told["returned"]) == ("floor", False)
+        assert told["legs"]["dense"]["rank"] in (1, 2) and 0 <= told["relevance"] < 0.5
+        assert reading.search(home, HERE, query=query)["memories"] == []
+        assert reason(home, "where does the emu run", "t/one", mode="hybrid") == "returned"
 
 
 def test_a_search_without_any_leg_says_so(home):
