@@ -75,17 +75,7 @@ def ranked(
     the legs report joins it.
     """
     index = state(home) if index is None else index
-    generation = home.generation
-    wait = home.config.search.model_wait_ms / 1000
-    legs = Legs(
-        lexical=generation.lexical if generation is not None else None,
-        vectors=generation.vectors if generation is not None else None,
-        encode=lambda text: home.host.encode_query(text, wait),
-        problems=dict(generation.problems) if generation is not None else {},
-        alike=home.tuning.synonyms(home.root, home.notices),
-        today=_today(home),
-        calibration=_calibration(home),
-    )
+    legs = legs_of(home)
     candidates = candidates or home.config.search.candidates
     again = recipe.rerank and mode == "hybrid" and in_force(home)
     depth = max(limit, MOST) if again else limit
@@ -94,6 +84,21 @@ def ranked(
     if again and not outcome.degraded:
         outcome = _reordered(home, query, outcome, index)
     return replace(outcome, hits=outcome.hits[:limit]), index
+
+
+def legs_of(home: Home) -> Legs:
+    """What a search runs on now."""
+    generation = home.generation
+    wait = home.config.search.model_wait_ms / 1000
+    return Legs(
+        lexical=generation.lexical if generation is not None else None,
+        vectors=generation.vectors if generation is not None else None,
+        encode=lambda text: home.host.encode_query(text, wait),
+        problems=dict(generation.problems) if generation is not None else {},
+        alike=home.tuning.synonyms(home.root, home.notices),
+        today=_today(home),
+        calibration=_calibration(home),
+    )
 
 
 def _reordered(home: Home, query: str, outcome: Ranked, index: dict[str, Any]) -> Ranked:

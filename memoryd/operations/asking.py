@@ -59,12 +59,12 @@ def ask_all(home: Home, asked: Sequence[Asked], *, ablate: bool, progress: Progr
         began = time.perf_counter()
         reading.search(home, Caller(), query=text, max_results=10, scope=one.scopes[-1])
         outcome.milliseconds.append((time.perf_counter() - began) * 1000)
-        _score(home, one, text, outcome)
+        _score(home, one, text, ablate, outcome)
     return outcome
 
 
-def _score(home: Home, one: Asked, text: str, outcome: Outcome) -> None:
-    ranked = contest(home, text, Filter(scopes=one.scopes), DEPTH)
+def _score(home: Home, one: Asked, text: str, ablate: bool, outcome: Outcome) -> None:
+    ranked = contest(home, text, Filter(scopes=one.scopes), DEPTH, ablate=ablate)
     if ranked.degraded:
         first = ranked.degraded[0]
         raise ModelUnavailable(f"{first['leg']} did not run for query {one.id[:80]!r}: {first['message']}")

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 
 from memoryd.operations import answers
 from memoryd.operations.home import Home
+from memoryd.operations.reordering import in_force
 from memoryd.records import Filter, LegHit
+from memoryd.search.fusion import DENSE, LEXICAL, SPARSE
+from memoryd.search.pipeline import Ranked, weighed
+from memoryd.search.recipe import ABLATIONS, RECIPE, Recipe
 
 HYBRID = "hybrid"
 RRF = "rrf"
+ALWAYS = (LEXICAL, DENSE)
 K = 60
 """Of plain reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009); ranks count from 1."""
 
@@ -24,13 +29,32 @@ class Contest:
     ablations: dict[str, list[str]] = field(default_factory=dict)
 
 
-def contest(home: Home, query: str, wanted: Filter, depth: int) -> Contest:
-    """Every arm's first `depth` documents for one query."""
+def contest(home: Home, query: str, wanted: Filter, depth: int, *, ablate: bool = False) -> Contest:
+    """Every arm's first `depth` documents for one query, and (`ablate`) those of the recipe's ablations.
+
+    A leg that found nothing for this query counts as an arm only where it always runs.
+    """
     outcome, _ = answers.ranked(home, query, "hybrid", wanted, depth)
-    arms = {name: documents(hits)[:depth] for name, hits in outcome.legs.items()}
-    arms[RRF] = by_ranks(list(arms.values()))[:depth]
+    found = {name: documents(hits)[:depth] for name, hits in outcome.legs.items()}
+    arms = {name: found.get(name, []) for name in (*ALWAYS, *([SPARSE] if home.host.identity.sparse else []))}
+    arms[RRF] = by_ranks(list(found.values()))[:depth]
     arms[HYBRID] = [hit.document_id for hit in outcome.hits]
-    return Contest(arms, outcome.degraded)
+    ablations = {}
+    for name, recipe in ABLATIONS.items() if ablate else ():
+        ablations[name] = _instead(home, query, wanted, depth, outcome, recipe)
+    return Contest(arms, outcome.degraded, ablations)
+
+
+def _instead(home: Home, query: str, wanted: Filter, depth: int, outcome: Ranked, recipe: Recipe) -> list[str]:
+    """What a changed recipe would have answered; the legs run again only where it changes what they find."""
+    again = recipe.candidates != RECIPE.candidates or recipe.alike != RECIPE.alike
+    again = again or (recipe.typos != RECIPE.typos and outcome.corrected) or (in_force(home) and recipe != RECIPE)
+    if again:
+        hits = answers.ranked(home, query, "hybrid", wanted, depth, recipe=recipe)[0].hits
+    else:
+        legs = {name: hits for name, hits in outcome.legs.items() if getattr(recipe, name)}
+        hits = weighed(query, answers.legs_of(home), legs, outcome.asked, recipe)[0]
+    return [hit.document_id for hit in hits[:depth]]
 
 
 def documents(hits: Sequence[LegHit]) -> list[str]:

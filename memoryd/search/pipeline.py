@@ -46,7 +46,7 @@ class Legs:
 class Ranked:
     """The outcome: the best fused hits, how many documents any leg found, the legs that ran, why others did not, and
     milliseconds a step. `dropped` were ranked but are not relevant, best first; `corrected` tells that no word of the
-    query stands anywhere and similar ones were found."""
+    query stands anywhere and similar ones were found, `asked` what the lexical leg made of the query."""
 
     hits: list[Fused]
     total: int
@@ -55,6 +55,7 @@ class Ranked:
     timings: dict[str, float]
     dropped: list[Fused] = field(default_factory=list)
     corrected: bool = False
+    asked: Asked | None = None
 
 
 def rank(
@@ -83,14 +84,22 @@ def rank(
         if recipe.sparse and run.encoded is not None and run.encoded.sparse:
             run.leg(SPARSE, run.sparse)
     began = time.perf_counter()
-    question = Question(query, meant(query, legs.today), legs.calibration.scale)
     found = {name: hits for name, hits in run.found.items() if hits or name in (LEXICAL, DENSE)}
-    fused = judged(fuse(found, question=question, recipe=recipe), query, run.asked, legs.calibration)
-    kept = [hit for hit, under in fused if not (under and recipe.floor)]
-    dropped = [hit for hit, under in fused if under and recipe.floor]
+    kept, dropped = weighed(query, legs, found, run.asked, recipe)
     run.timings["fusion"] = _milliseconds(began)
     corrected = run.asked is not None and run.asked.corrected
-    return Ranked(kept[:limit], len(fused), found, run.degraded, run.timings, dropped, corrected)
+    total = len(kept) + len(dropped)
+    return Ranked(kept[:limit], total, found, run.degraded, run.timings, dropped, corrected, run.asked)
+
+
+def weighed(
+    query: str, legs: Legs, found: Mapping[str, list[LegHit]], asked: Asked | None, recipe: Recipe = RECIPE
+) -> tuple[list[Fused], list[Fused]]:
+    """What the legs found (by leg) as one list, best first; and of it what is not relevant, left out of the first."""
+    question = Question(query, meant(query, legs.today), legs.calibration.scale)
+    fused = judged(fuse(found, question=question, recipe=recipe), query, asked, legs.calibration)
+    kept = [hit for hit, under in fused if not (under and recipe.floor)]
+    return kept, [hit for hit, under in fused if under and recipe.floor]
 
 
 class _Run:
