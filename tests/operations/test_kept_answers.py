@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,23 @@ def test_a_commit_that_leaves_every_number_as_it_was_ends_what_was_kept(keyword)
     home.generation.commit_lexical(mark.lexical_seq, mark.vault_commit)
     assert home.generation.watermark == mark
     assert search(home)[1] is False
+
+
+def test_synonyms_and_a_calibration_count_at_once(keyword):
+    home = keyword
+    add(home, EMU)
+    add(home, "A wombat digs.")
+    index_words(home)
+    search(home)
+    found, kept = search(home)
+    assert (len(found), kept) == (1, True)
+    (home.root / "synonyms.txt").write_text("emu, wombat")
+    found, kept = search(home)
+    assert (len(found), kept, search(home)[1]) == (2, False, True)
+    told = {"relevance": {home.host.identity.fingerprint: {"words": [5, 0, 0]}}}
+    (home.root / "thresholds.json").write_text(json.dumps(told))
+    assert search(home)[1] is False
+    assert reading.search(home, HERE, query="emu", mode="keyword")["memories"][0]["relevance"] > 0.99
 
 
 def test_other_settings_give_other_answers(root):
