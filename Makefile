@@ -11,7 +11,7 @@ SCRATCH ?= build/bench-model
 # most tests wait for a process, a lock or a disk: two workers a core
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
-.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory bench-model eval clean
+.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory bench-scale bench-model eval clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +56,9 @@ test-crash: $(TEST_STAMP)  ## the crash tests to their end: every step, every st
 
 test-extras: $(EXTRAS_STAMP)  ## the tests of optional parts; they need a C compiler and OpenSSL's headers
 	$(BIN)/python -m pytest -n $(WORKERS) -m extras tests
+
+bench-scale: $(TEST_STAMP)  ## build, rebuild, memory and search at 1,000 to 100,000 passages; ARGS="--only million" for the engine alone
+	$(BIN)/python -m tests.benchmarks.bench_scale $(ARGS)
 
 bench-memory: $(TEST_STAMP)  ## what an add costs beside bare git; with ARGS="--rules FOLDER" rules that change
 	$(BIN)/python -m tests.benchmarks.bench_memory $(ARGS)

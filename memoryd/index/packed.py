@@ -27,7 +27,7 @@ def dense(vector: bytes, dims: int, whose: str) -> list[float]:
     if len(vector) != dims * 4:
         raise IndexProblem(f"{whose} has a vector of {len(vector) / 4:g} dimensions, the index {dims}.", leg="vectors")
     values = floats(vector)
-    norm = math.sqrt(math.fsum(value * value for value in values))
+    norm = math.hypot(*values)
     if not math.isfinite(norm) or norm < 1e-12:
         raise IndexProblem(f"{whose} has a vector that is zero or not finite.", leg="vectors")
     return values
@@ -48,7 +48,7 @@ def is_unit(vector: object, dims: int) -> bool:
     """Whether a stored vector is whole and of unit length."""
     if not isinstance(vector, list) or len(vector) != dims:
         return False
-    norm = math.sqrt(math.fsum(value * value for value in vector))
+    norm = math.hypot(*vector)
     return math.isfinite(norm) and abs(norm - 1.0) < 1e-3
 
 
@@ -56,7 +56,7 @@ def is_same(stored: object, wanted: list[float]) -> bool:
     """Whether the stored unit vector points where the wanted one does."""
     if not isinstance(stored, list) or len(stored) != len(wanted):
         return False
-    norm = math.sqrt(math.fsum(value * value for value in wanted))
+    norm = math.hypot(*wanted)
     return norm > 0 and math.fsum(a * b for a, b in zip(stored, wanted, strict=True)) / norm > 0.999
 
 

@@ -21,7 +21,7 @@ from memoryd.operations.home import Home, index_identity
 from memoryd.operations.legs import embed_documents, index_vectors, portions
 from memoryd.operations.reconcile import VAULT_COMMIT
 from memoryd.operations.shadow import take_over
-from memoryd.operations.steps import LEGS, Halt, disagreement, step
+from memoryd.operations.steps import LEGS, disagreement, step
 
 BESIDE_FROM = 2000
 """Documents from which on other processes fill the legs: starting them takes about half a second."""
@@ -95,13 +95,18 @@ class Build:
     def _embed(self, stop: Callable[[], bool]) -> bool:
         """Bring what the cache lacks into it, for a while."""
         home = self._home
-        halt = _Until(home, home.generation, stop, EMBED_SECONDS)
+        until = time.monotonic() + EMBED_SECONDS
+
+        def halt() -> bool:
+            return stop() or time.monotonic() > until
+
         while not halt():
             page = home.passages.texts_after(self._embedded, EMBED_PAGE)
             if not page:
                 self._work = self._start
                 return True
-            known = home.cache.get_many(self._identity.model, [text for _, _, text in page])
+            texts = [text for _, _, text in page]
+            known = home.cache.get_encoded(self._identity.model, texts, sparse=self._identity.sparse)
             poisoned = home.host.poisoned()
             lacking = list(dict.fromkeys(one for _, one, text in page if text not in known and text not in poisoned))
             for part in portions(sorted(home.documents.get_many(lacking).values(), key=lambda row: row.seq)):
@@ -172,14 +177,6 @@ class Build:
         self.served = self._generation
         self._work = self._nothing
         return True
-
-
-class _Until(Halt):
-    """As `Halt` of the serving generation, and after so many seconds."""
-
-    def __init__(self, home: Home, serving: Generation | None, stop: Callable[[], bool], seconds: float) -> None:
-        until = time.monotonic() + seconds
-        super().__init__(home, serving, lambda: stop() or time.monotonic() > until)
 
 
 def require_whole(home: Home, generation: Generation) -> None:

@@ -188,8 +188,10 @@ def test_a_hit_names_document_passage_traits_and_cosine(index):
     write(index, one, entry("b.md"))
     (hit,) = index.search(one.vector, EVERYWHERE, 1)
     assert (hit.document_id, hit.passage_id, hit.traits) == (one.document_id, one.passage_id, one.traits)
-    assert hit.score == pytest.approx(1.0, abs=1e-5)
-    assert index.search(packed([-x for x in floats(one.vector)]), EVERYWHERE, 2)[-1].score == pytest.approx(-1)
+    assert hit.score == pytest.approx(1.0, abs=1e-3), "numbers may have 16 bits"
+    assert index.search(packed([-x for x in floats(one.vector)]), EVERYWHERE, 2)[-1].score == pytest.approx(
+        -1, abs=1e-3
+    )
 
 
 fields = st.fixed_dictionaries(

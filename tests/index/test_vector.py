@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from memoryd.errors import IndexDamaged, IndexProblem
+from memoryd.index import vector
 from memoryd.index import vector as module
 from memoryd.index.vector import VectorEntry, VectorIndex
 from memoryd.records import Filter, LegHit
@@ -173,8 +174,8 @@ def test_a_single_broken_vector_is_found_by_the_full_look(index):
     index.close()
     (file,) = index.path.glob("segments/*/vector_storage/vectors/chunk_0.mmap")
     with file.open("r+b") as stream:
-        stream.seek(59 * DIMS * 4)
-        stream.write(b"\xff\xff\x7f\x7f" * DIMS)
+        stream.seek(59 * DIMS * 2)
+        stream.write(b"\xff\x7b" * DIMS)
     try:
         again = VectorIndex.open(index.path, DIMS)
     except IndexDamaged:
@@ -213,7 +214,7 @@ def test_a_kill_leaves_every_flushed_write_and_no_half_document(tmp_path):
     assert set(held.values()) == {20}
     assert {entry(f"{turn}.md").document_id for turn in done} <= set(held)
     assert index.search(entry("3.md", 4).vector, EVERYWHERE, 1) == [
-        LegHit(entry("3.md").document_id, entry("3.md", 4).passage_id, pytest.approx(1.0))
+        LegHit(entry("3.md").document_id, entry("3.md", 4).passage_id, pytest.approx(1.0, abs=1e-3))
     ]
     index.close()
 
@@ -226,3 +227,56 @@ def test_h38_nothing_is_written_where_the_disk_is_nearly_full(tmp_path: Path):
     require_room(tmp_path, lambda _path: MIN_FREE)
     with pytest.raises(DiskFull, match="MiB are free"):
         require_room(tmp_path, lambda _path: MIN_FREE - 1)
+
+
+def test_an_index_of_wider_numbers_still_opens_and_takes_more(tmp_path, monkeypatch):
+    """What an earlier version wrote is read as it is, until a rebuild makes it anew."""
+    usual = vector._config
+    monkeypatch.setattr(vector, "_config", lambda dims, sparse, half=True: usual(dims, sparse, half=False))
+    old = VectorIndex.create(tmp_path / "old", DIMS)
+    write(old, *[entry(f"{n}.md") for n in range(5)])
+    old.close()
+    monkeypatch.undo()
+    again = VectorIndex.open(tmp_path / "old", DIMS)
+    write(again, entry("new.md"))
+    for name in ("3.md", "new.md"):
+        assert again.search(entry(name).vector, EVERYWHERE, 1)[0].document_id == entry(name).document_id
+    again.close()
+
+
+def test_above_the_limit_a_graph_finds_what_an_exact_search_finds(tmp_path, monkeypatch):
+    monkeypatch.setattr(vector, "GRAPH_FROM", 100)
+    index = VectorIndex.create(tmp_path / "many", DIMS)
+    entries = [entry(f"{n}.md") for n in range(120)]
+    write(index, *entries)
+    index.settle()
+    assert index.count() == 120
+    wanted = oracle(entries, unit("q"), EVERYWHERE, 10)
+    assert len(set(wanted) & {hit.passage_id for hit in index.search(unit("q"), EVERYWHERE, 10)}) >= 9
+    index.close()
+    VectorIndex.open(tmp_path / "many", DIMS).close()
+
+
+def test_a_few_vectors_are_compared_with_those_expected(index):
+    write(index, entry("a"), entry("b", vector=unit("of another text")))
+    a, b, gone = entry("a"), entry("b"), entry("c")
+    expected = {one.passage_id: one.vector for one in (a, b, gone)}
+    assert index.differing(expected) == [b.passage_id, gone.passage_id]
+
+
+def test_a_log_file_that_is_renamed_meanwhile_is_looked_for_again(tmp_path, monkeypatch):
+    """The engine prepares its next log under another name, in a thread of its own."""
+    (tmp_path / "open-1").write_bytes(b"x")
+    (tmp_path / "tmp-open-2").write_bytes(b"")
+    synced, usual = [], os.open
+
+    def opening(path, flags):
+        name = Path(path).name
+        if name == "tmp-open-2" and Path(path).exists():
+            Path(path).rename(tmp_path / "open-2")
+        synced.append(name)
+        return usual(path, flags)
+
+    monkeypatch.setattr(vector.os, "open", opening)
+    vector._sync_log(tmp_path)
+    assert synced[-3:] == ["open-1", "open-2", tmp_path.name]
