@@ -57,14 +57,13 @@ class Asked:
     """What a query found, and how much it asked for.
 
     `weight` is about the score of an entry that holds every word of the query: the sum of the words' weights, those
-    that stand nowhere included; `unknown` is their share, `words` how many there are. `corrected`: no word was found,
+    that stand nowhere included; `unknown` is their share. `corrected`: no word was found,
     similar ones were.
     """
 
     hits: list[LegHit]
     weight: float = 0.0
     unknown: float = 1.0
-    words: int = 0
     corrected: bool = False
 
 
@@ -306,19 +305,18 @@ def _entries(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress]
     return read_columns([cast("Sequence[int]", searcher.fast_field_values(name, at)) for name in COLUMNS])
 
 
-def _weight(searcher: tantivy.Searcher, terms: QueryTerms) -> tuple[float, float, int]:
-    """The sum of the weights (BM25's inverse document frequency) of a query's words, the share of those that stand
-    nowhere, and how many words there are."""
+def _weight(searcher: tantivy.Searcher, terms: QueryTerms) -> tuple[float, float]:
+    """The sum of the weights (BM25's inverse document frequency) of a query's words, and the share of those that
+    stand nowhere."""
     words, fields = (terms.words, ("word", "part_word")) if terms.words else (terms.codes, ("code", "part_code"))
     total = unknown = 0.0
-    distinct = list(dict.fromkeys(words))
-    for word in distinct[:MAX_TERMS]:
+    for word in itertools.islice(dict.fromkeys(words), MAX_TERMS):
         # deleted entries count in the frequency until their segment is merged, not in the number of entries
         frequency = min(searcher.num_docs, max(searcher.doc_freq(field, word) for field in fields))
         weight = math.log(1 + (searcher.num_docs - frequency + 0.5) / (frequency + 0.5))
         total += weight
         unknown += weight * (not frequency)
-    return total, unknown / total if total else 1.0, len(distinct)
+    return total, unknown / total if total else 1.0
 
 
 def _any_query(queries: Sequence[Query]) -> Query:

@@ -188,6 +188,8 @@ def _weighed(
     for name, weight in ((SPARSE, recipe.sparse_weight), (EXACT, recipe.exact_weight)):
         best = max((one.counts for one in held.get(name, {}).values()), default=0.0)
         weights[name] = weight / best if best > 0 else 0.0
+    # a name outweighs any words, also those of a document that stands out
+    weights[EXACT] *= max((1.0, *(one.counts for one in held.get(LEXICAL, {}).values())))
     return {name: {document: weights[name] * one.counts for document, one in leg.items()} for name, leg in held.items()}
 
 

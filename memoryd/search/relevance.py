@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from memoryd.index.analysis import query_terms
 from memoryd.index.lexical import Asked
 from memoryd.search.fusion import DENSE, EXACT, LEXICAL, Fused, Scale
 
 FEW_WORDS = 2
-"""Words up to which a query names rather than asks: what holds most of them is shown whatever the model says."""
-MOST_OF_THEM = 0.5
+"""Words up to which a query names rather than asks: its cosines are lower, and no set has such queries to judge by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,14 @@ class _Judge:
         self.calibration = calibration
         self.nearest, self.least = (max(cosines), min(cosines)) if cosines and not foreign else (0.0, 0.0)
         self.dense = bool(cosines) and not foreign
+        self.few = len(set(query_terms(query).words)) <= FEW_WORDS
         self.asked = asked if asked is not None and not asked.corrected else None
 
     def verdict(self, hit: Fused) -> tuple[Fused, bool]:
         share = self._share(hit)
         relevance = 1 / (1 + math.exp(-self._evidence(hit, share)))
         relevance = round(max(relevance, 0.5) if EXACT in hit.scores else relevance, 4)
-        return replace(hit, relevance=relevance), relevance < self._floor(hit, share)
+        return replace(hit, relevance=relevance), relevance < self._floor(hit)
 
     def _share(self, hit: Fused) -> float:
         if self.asked is None or not self.asked.weight:
@@ -91,10 +92,7 @@ class _Judge:
         known = one.share * share + one.unknown * self.asked.unknown
         return one.constant + one.cosine * cosine + one.nearest * self.nearest + known
 
-    def _floor(self, hit: Fused, share: float) -> float:
-        if not self.dense or EXACT in hit.scores:
+    def _floor(self, hit: Fused) -> float:
+        if not self.dense or self.few or EXACT in hit.scores:
             return 0.0
-        if self.asked is None:
-            return self.calibration.cosines_floor
-        few = self.asked.words <= FEW_WORDS and share >= MOST_OF_THEM
-        return 0.0 if few else self.calibration.floor
+        return self.calibration.floor if self.asked is not None else self.calibration.cosines_floor

@@ -12,6 +12,7 @@ from memoryd.index.analysis import (
     MAX_TERM,
     STOP_WORDS,
     code_analyser,
+    exact_names,
     normalise,
     places,
     query_terms,
@@ -173,3 +174,19 @@ def test_places_name_the_terms_that_a_query_asks_for():
         ("servers", {"server"}),
     ]
     assert list(places(text, frozenset({"absent"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("what does src/foo.py do", ("src/foo.py",)),
+        ("Foo::bar and fooBar", ("foo.bar", "foobar")),
+        ("foo_bar()", ("foo_bar",)),
+        ("heron", ("heron",)),
+        ("delivery backlog tasks", ()),
+        ("the back end of task 6", ()),
+        ("", ()),
+    ],
+)
+def test_case_42_a_phrase_names_nothing(query, names):
+    assert exact_names(query) == names

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from memoryd.digest import sha256_hex
 from memoryd.errors import IndexDamaged, IndexProblem
 from memoryd.index.lexical import LexicalEntry, LexicalIndex
-from memoryd.records import Filter
+from memoryd.records import NO_TRAITS, Filter, Traits
 
 GLOBAL = Filter(scopes=("global",))
 ROOT = Path(__file__).resolve().parents[2]
@@ -441,3 +441,49 @@ def test_a_broken_segment_is_damaged(tmp_path, suffix, how):
         opened = LexicalIndex.open(path)
         opened.search("words number 7", GLOBAL, 50)
         list(named(opened.ids()))
+
+
+def test_what_was_asked_for_is_told(index):
+    fill(index, entry("a", "The heron sleeps"), entry("b", "The heron eats"), entry("c", "Nothing here"))
+    known = index.ask("heron", GLOBAL, 5)
+    assert known.unknown == 0.0 and 0 < known.weight
+    half = index.ask("heron zygote", GLOBAL, 5)
+    assert 0.5 < half.unknown < 1 and half.weight > known.weight
+    assert index.ask("", GLOBAL, 5).hits == []
+
+
+def test_words_that_mean_the_same_count_less_than_those_of_the_query(index):
+    fill(index, entry("a", "The heron sleeps"), entry("b", "The bird sleeps"), entry("c", "Nothing here"))
+    hits = index.ask("heron", GLOBAL, 5, alike={"bird": 1.0}).hits
+    assert [NAMES[hit.document_id] for hit in hits] == ["a", "b"]
+
+
+def test_typos_are_looked_for_only_where_nothing_is_found(index):
+    fill(index, entry("a", "The connection broke"), entry("b", "A heron"), entry("c", "We have a cat"))
+    found = index.ask("conection", GLOBAL, 5, typos=True)
+    assert found.corrected and [NAMES[hit.document_id] for hit in found.hits] == ["a"]
+    assert index.ask("conection", GLOBAL, 5).hits == []
+    found = index.ask("conection heron", GLOBAL, 5, typos=True)
+    assert not found.corrected and [NAMES[hit.document_id] for hit in found.hits] == ["b"]
+    assert index.ask("cot", GLOBAL, 5, typos=True).hits == []  # too short to guess
+    assert index.ask("conection", Filter(scopes=("elsewhere",)), 5, typos=True).hits == []
+
+
+def test_names_are_exact_and_filtered(index):
+    fill(
+        index,
+        entry("a", "text", names=("src/app/foo.py", "foo.py"), passage_id="p"),
+        entry("b", "foo py", names=("Foo.bar", "bar"), scope="other"),
+    )
+    assert [NAMES[hit.passage_id] for hit in index.named(["foo.py"], GLOBAL, 5)] == ["p"]
+    assert index.named(["foo"], GLOBAL, 5) == index.named(["foo.bar"], GLOBAL, 5) == index.named([], GLOBAL, 5) == []
+    assert len(index.named(["foo.bar"], Filter(scopes=("other",)), 5)) == 1
+
+
+def test_traits_come_back_with_the_hits(index):
+    traits = Traits(code=40, parts=3, day=19_500, thread=2**62, number=7, speaker=2**32 - 1)
+    fill(index, entry("a", "heron", passage_id="p", traits=traits), entry("b", "heron heron"))
+    assert {NAMES[hit.document_id]: hit.traits for hit in index.search("heron", GLOBAL, 5)} == {
+        "a": traits,
+        "b": NO_TRAITS,
+    }

@@ -1,0 +1,123 @@
+"""Behaviour of memoryd.operations.tuning, and of searches by what it reads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memoryd.models.identity import EMBEDDED
+from memoryd.operations import gateway, reading
+from memoryd.operations.home import Caller
+from memoryd.operations.scan import scan_corpora
+from memoryd.operations.tuning import Tuning, calibrations
+from tests.operations.conftest import configure, opened, settle
+
+HERE = Caller()
+
+
+def titles(home, query, **given):
+    return [one["title"] for one in reading.search(home, HERE, query=query, **given)["memories"]]
+
+
+@pytest.fixture
+def cache(root):
+    configure(root, search={"model_wait_ms": 60_000})
+    with opened(root) as home:
+        for text in ("Cache connection issue: raise the pool size.", "The printer is on the second floor."):
+            gateway.add(home, HERE, content=text, type="lesson", scope="global")
+        settle(home)
+        yield home
+
+
+def test_words_that_mean_the_same_are_found(cache):
+    """ "Redis error" finds "cache connection issue": by meaning, and by words as soon as the user says so."""
+    assert titles(cache, "Redis error", mode="keyword") == []
+    assert titles(cache, "Redis error", mode="semantic")[0].startswith("Cache connection issue")
+    (cache.root / "synonyms.txt").write_text("redis cache\nerror, issue, failure\n")
+    assert titles(cache, "Redis error", mode="keyword")[0].startswith("Cache connection issue")
+    (cache.root / "synonyms.txt").unlink()
+    assert titles(cache, "Redis error", mode="keyword") == []
+
+
+def test_a_slip_of_the_keyboard_is_forgiven_only_where_no_word_is_found(cache):
+    answer = reading.search(cache, HERE, query="conection", mode="keyword")
+    assert answer["memories"][0]["title"].startswith("Cache connection issue")
+    assert "spelled alike" in answer["summary"]
+    assert titles(cache, "conection printer", mode="keyword") == ["The printer is on the second floor."]
+    assert titles(cache, "zzzzzz", mode="keyword") == []
+
+
+def test_a_question_of_another_subject_finds_nothing(cache):
+    query = "Which enzyme degrades collagen in the arterial wall of adult mice?"
+    answer = reading.search(cache, HERE, query=query, explain=True)
+    assert answer["explain"]["under_floor"] == 2
+    assert answer["memories"] == []
+    assert answer["summary"].startswith("Nothing relevant is stored")
+    told = reading.search(cache, HERE, query="Which floor is the printer on?")
+    assert told["memories"][0]["title"] == "The printer is on the second floor."
+    assert 0.5 < told["memories"][0]["relevance"] <= 1
+
+
+def test_a_calibration_of_the_user_counts_at_once(cache):
+    said = {"models": {}, "relevance": {EMBEDDED.fingerprint: {"floor": 1.1, "words": [3, 0, 0]}}}
+    (cache.root / "thresholds.json").write_text(json.dumps(said))
+    assert titles(cache, "Which of the floors has the big printer?") == []
+    assert reading.search(cache, HERE, query="printer", mode="keyword")["memories"][0]["relevance"] > 0.9
+    (cache.root / "thresholds.json").write_text("{")
+    assert titles(cache, "Which of the floors has the big printer?")[0] == "The printer is on the second floor."
+    assert "thresholds.json" in cache.notices
+
+
+def test_only_the_model_it_was_made_with_has_a_calibration(tmp_path):
+    notices: dict[str, str] = {}
+    assert Tuning().calibration(tmp_path, notices, EMBEDDED.fingerprint).floor > 0
+    assert Tuning().calibration(tmp_path, notices, "another").floor == 0
+    assert calibrations('{"relevance": {"another": {"floor": 0.2}}}')["another"].floor == 0.2
+    assert notices == {}
+
+
+def test_a_file_or_symbol_that_is_named_comes_first(root, tmp_path):
+    """Case 42: only what looks like a name is one; words of a phrase stay words."""
+    docs = tmp_path / "docs" / "app"
+    docs.mkdir(parents=True)
+    (docs / "retry.py").write_text("def back_off(seconds):\n    return seconds * 2\n")
+    text = "Call back_off of app/retry.py, or retry.py by hand: retry.py is app/retry.py.\n"
+    (docs / "about.md").write_text(f"# About\n\n{text * 3}")
+    (docs / "plan.md").write_text("# Plan\n\nThe delivery backlog tasks of the back office are off the list.\n")
+    configure(root, corpora=[{"label": "d", "path": str(docs.parent), "include": ["**/*"], "code": True}])
+    with opened(root) as home:
+        scan_corpora(home)
+        settle(home)
+        for query in ("retry.py", "app/retry.py", "what does back_off do", "back_off()"):
+            first = reading.search(home, HERE, query=query, mode="keyword", explain=True)["memories"][0]
+            assert first["source"] == "d/app/retry.py", query
+            assert first["explain"]["ranks"]["exact"] == 1
+        for query in ("delivery backlog tasks", "back office"):
+            found = reading.search(home, HERE, query=query, mode="keyword", explain=True)
+            assert found["memories"][0]["source"] == "d/app/plan.md"
+            assert "exact" not in found["explain"]["candidates"]
+
+
+def test_turns_of_a_talk_find_their_answer_beside_them(root, tmp_path):
+    """A corpus of turns, one file each: the answer to a question often shares no word with it."""
+    talk = tmp_path / "talk"
+    talk.mkdir()
+    lines = [
+        "Ana: Hello Bo!",
+        "Bo: Hi.",
+        "Ana: Which database do we take for the billing service?",
+        "Bo: Postgres, as ever.",
+    ]
+    for number, line in enumerate(lines):
+        (talk / f"turn-{number}.txt").write_text(line + "\n")
+    for number in range(3):
+        (talk / f"note-{'abc'[number]}.txt").write_text(f"Billing ends at {number}.\n")
+    configure(root, corpora=[{"label": "d", "path": str(talk), "include": ["**/*"]}])
+    with opened(root) as home:
+        scan_corpora(home)
+        settle(home)
+        found = reading.search(home, HERE, query="database for the billing service", explain=True)["memories"]
+        sources = [one["source"] for one in found]
+        assert sources[0] == "d/turn-2.txt"
+        assert found[sources.index("d/turn-3.txt")]["explain"]["lifts"]["neighbours"] > 0

@@ -1,0 +1,67 @@
+"""Relevance: a number from 0 to 1, and what is left out under the floor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memoryd.index.lexical import Asked
+from memoryd.search.fusion import Fused
+from memoryd.search.relevance import EMBEDDED, UNCALIBRATED, judged
+
+WORDS = Asked([], weight=10.0, unknown=0.0)
+QUERY = "four telling words of some query"
+
+
+def hit(name: str, **scores: float) -> Fused:
+    return Fused(name, "p", 1.0, 0.0, dict.fromkeys(scores, 1), scores)
+
+
+def relevance(one: Fused, asked: Asked | None = WORDS, calibration=EMBEDDED, query: str = QUERY) -> tuple[float, bool]:
+    judged_hit, under = judged([one], query, asked, calibration)[0]
+    return judged_hit.relevance, under
+
+
+def test_more_meaning_and_more_words_are_more_relevant():
+    low, half, high = (relevance(hit("a", dense=cosine, lexical=5.0))[0] for cosine in (0.1, 0.4, 0.7))
+    assert 0 <= low < half < high <= 1
+    assert relevance(hit("a", dense=0.4, lexical=9.0))[0] > half > relevance(hit("a", dense=0.4))[0]
+    assert relevance(hit("a", dense=0.4, lexical=5.0), replace(WORDS, unknown=0.9))[0] < half
+
+
+def test_what_shares_a_word_by_chance_is_under_the_floor():
+    assert relevance(hit("a", dense=0.12, lexical=3.0))[1]
+    assert not relevance(hit("a", dense=0.55, lexical=6.0))[1]
+
+
+def test_each_way_of_searching_has_its_own_weights():
+    assert relevance(hit("a", dense=0.1), None)[1]
+    assert not relevance(hit("a", dense=0.6), None)[1]
+    unlikely, under = relevance(hit("a", lexical=0.1), replace(WORDS, unknown=0.9))
+    assert unlikely < 0.2
+    assert not under  # words alone tell too little to leave anything out
+
+
+def test_a_name_or_a_few_words_are_shown_whatever_the_model_says():
+    assert relevance(hit("a", dense=0.05, lexical=6.0))[1]
+    assert not relevance(hit("a", dense=0.05, lexical=6.0), query="the telling words")[1]
+    named, under = relevance(hit("a", dense=0.05, exact=1.0))
+    assert named >= 0.5 and not under
+
+
+def test_a_model_of_one_script_has_no_say_in_another():
+    assert not relevance(hit("a", dense=0.05, lexical=3.0), query="第四章の内容について")[1]
+    assert relevance(
+        hit("a", dense=0.05, lexical=3.0), query="第四章の内容について", calibration=replace(EMBEDDED, ascii_only=False)
+    )[1]
+
+
+@pytest.mark.parametrize("asked", [WORDS, None, Asked([], corrected=True)])
+def test_a_model_of_which_nothing_is_known_leaves_nothing_out(asked):
+    assert not relevance(hit("a", dense=0.01, lexical=0.1), asked, UNCALIBRATED)[1]
+
+
+def test_words_that_weigh_nothing_break_nothing():
+    assert 0 <= relevance(hit("a", dense=0.3, lexical=1.0), Asked([]))[0] <= 1
+    assert judged([], QUERY, WORDS, EMBEDDED) == []
