@@ -8,8 +8,9 @@ conversation and the days that the query names. See docs/retrieval.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from memoryd.extract.dates import Span
 from memoryd.records import NO_TRAITS, LegHit, Traits
@@ -85,6 +86,13 @@ def fuse(
     Each leg's hits come best first and may name a document several times. One leg alone keeps its order of documents,
     lifts aside. Equal scores go by the best single rank, then by document id.
     """
+    return list(islice(each_fused(legs, question=question, recipe=recipe), limit))
+
+
+def each_fused(
+    legs: Mapping[str, Sequence[LegHit]], *, question: Question | None = None, recipe: Recipe = RECIPE
+) -> Iterator[Fused]:
+    """All of them, one after the other: most searches need a few."""
     asked = question or Question()
     held = {name: _collapse(name, hits, recipe) for name, hits in sorted(legs.items()) if hits}
     ranks = {name: _ranks(leg) for name, leg in held.items()}
@@ -100,7 +108,8 @@ def fuse(
         scores = _summed([scores, lifts["thread"]])
     best = {document: min(leg.get(document, math.inf) for leg in ranks.values()) for document in scores}
     ordered = sorted(scores, key=lambda document: (-scores[document], best[document], document))
-    return [_fused(one, scores[one], held, ranks, lifts) for one in ordered[:limit]]
+    for document in ordered:
+        yield _fused(document, scores[document], held, ranks, lifts)
 
 
 def _ranks(leg: _Leg) -> dict[str, int]:
