@@ -38,7 +38,7 @@ def _arms(sets: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
     names = sorted(sets)
     arms = list(dict.fromkeys(arm for name in names for arm in sets[name]["arms"]))
-    figure, axes = pyplot.subplots(figsize=(1.2 + 1.3 * len(names), 3.4), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(2.6 + 1.3 * len(names), 3.4), layout="constrained")
     width = 0.8 / len(arms)
     for at, arm in enumerate(arms):
         heights = [sets[name]["arms"].get(arm, {}).get("ndcg@10", 0.0) for name in names]
@@ -57,7 +57,7 @@ def _ablations(sets: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
     names = sorted(name for name, one in sets.items() if one["ablations"])
     rows = list(dict.fromkeys(row for name in names for row in sets[name]["ablations"]))
-    size = (2.2 + 1.7 * len(names), 1.0 + 0.24 * len(rows))
+    size = (3.4 + 1.7 * len(names), 1.0 + 0.24 * len(rows))
     figure, panels = pyplot.subplots(1, len(names), figsize=size, sharey=True, squeeze=False, layout="constrained")
     for axes, name in zip(panels[0], names, strict=True):
         parts = [sets[name]["ablations"].get(row, {"mean": 0.0, "low": 0.0, "high": 0.0}) for row in rows]
