@@ -6,7 +6,10 @@ what was last seen, then the current index generation. Everything here may be in
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from memoryd.errors import DiskFull, IndexOutdated, IndexProblem
@@ -17,6 +20,9 @@ from memoryd.operations.reconcile import DISK_NOTICE, reconcile_vault, settle_in
 from memoryd.operations.shadow import sweep
 
 Done = TypeVar("Done")
+COLLECT_TRIES = 60
+COLLECT_PAUSE = 0.05
+_log = logging.getLogger(__name__)
 FORGET_NOTICE = "forget"
 NAMED_MOST = 20
 
@@ -81,5 +87,15 @@ def open_generation(home: Home) -> None:
             return  # everything stored stays readable; the indexing loop tries again
     home.notices.pop("index", None)
     home.generation = current
-    home.generations.collect()
+    _collect(home)
     home.work.set()
+
+
+def _collect(home: Home) -> None:
+    """Remove what was half built. A process that filled it ends with its daemon, but a moment later."""
+    for _ in range(COLLECT_TRIES):
+        with suppress(OSError):
+            home.generations.collect()
+            return
+        time.sleep(COLLECT_PAUSE)
+    _log.warning("not everything in %s could be removed; the next generation tries again", home.generations.root)

@@ -10,7 +10,9 @@ import pytest
 
 from memoryd.errors import ContentDamaged
 from memoryd.files import Files
+from memoryd.index.generations import Generations
 from memoryd.operations import gateway, reading
+from memoryd.operations import recover as recovering
 from memoryd.operations.check import check
 from memoryd.operations.health import status
 from memoryd.operations.ingest import Seen, applied, store_documents
@@ -253,3 +255,27 @@ def test_one_damaged_record_frame_and_no_catalog_block_no_start(root, nobody):
         assert rebuild(home)["documents"] == 1
     with opened(root) as home:
         assert home.memories.get(added["id"]) is not None
+
+
+def test_a_half_built_set_that_is_still_written_to_stops_no_start(root, monkeypatch):
+    """The process that fills it ends a moment after its daemon."""
+    with opened(root):
+        pass
+    stale = root / "indexes" / "gen-7"
+    stale.mkdir()
+    usual, refused = Generations.collect, [OSError(39, "Directory not empty")] * 3
+
+    def collect(self):
+        if refused:
+            raise refused.pop()
+        return usual(self)
+
+    monkeypatch.setattr(Generations, "collect", collect)
+    monkeypatch.setattr(recovering, "COLLECT_PAUSE", 0.0)
+    with opened(root):
+        assert not stale.exists()
+        stale.mkdir()
+    refused += [OSError(39, "Directory not empty")] * 1000
+    with opened(root) as home:
+        assert home.generation is not None
+        assert stale.exists()
