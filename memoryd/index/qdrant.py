@@ -35,6 +35,8 @@ PAUSES = (0.2, 1.0)
 """Seconds before a write is sent again."""
 OLDEST = (1, 10)
 """The version of the server from which on it answers all that is asked here; of the same major version."""
+GRAPH_WIDTH = 256
+"""Points that a search in the server's own index keeps in view."""
 PORT = 6333
 """Where the server is asked when the URL names no port."""
 SAID = 200
@@ -204,7 +206,7 @@ class Server:
                 query=wanted,
                 using=SPARSE if sparse else None,
                 query_filter=models.Filter(must=[_any_of(field, values) for field, values in conditions]),
-                search_params=models.SearchParams(exact=exact),
+                search_params=models.SearchParams(exact=exact, hnsw_ef=GRAPH_WIDTH),
                 limit=limit,
                 with_payload=["document_id", "traits"],
             )

@@ -316,7 +316,8 @@ def test_large_collections_are_searched_by_the_servers_own_index(standin, index,
     index.search(unit(1), EVERYWHERE, 5)
     monkeypatch.setattr("memoryd.index.remote.EXACT_UP_TO", 0)
     index.search(unit(1), EVERYWHERE, 5)
-    assert [one["params"]["exact"] for one in bodies if one and "params" in one] == [True, False]
+    params = [one["params"] for one in bodies if one and "params" in one]
+    assert [(one["exact"], one["hnsw_ef"]) for one in params] == [(True, 256), (False, 256)]
     assert len(asked) == 2
 
 
