@@ -16,7 +16,7 @@ from memoryd.index.analysis import exact_names, query_terms
 from memoryd.index.engine import VectorEngine
 from memoryd.index.lexical import Asked, LexicalIndex
 from memoryd.records import Encoded, Filter, LegHit
-from memoryd.search.fusion import DENSE, EXACT, LEXICAL, SPARSE, Fused, Question, fuse
+from memoryd.search.fusion import DENSE, EXACT, LEXICAL, SPARSE, Fused, Question, each_fused
 from memoryd.search.recipe import RECIPE, Recipe
 from memoryd.search.relevance import EMBEDDED, Calibration, judged
 from memoryd.search.synonyms import Synonyms
@@ -45,8 +45,8 @@ class Legs:
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """The outcome: the best fused hits, how many documents any leg found, the legs that ran, why others did not, and
-    milliseconds a step. `dropped` were ranked but are not relevant, best first; `corrected` tells that no word of the
-    query stands anywhere and similar ones were found, `asked` what the lexical leg made of the query."""
+    milliseconds a step. `dropped` would stand among the hits but are not relevant, best first; `corrected` tells that
+    no word of the query stands anywhere and similar ones were found, `asked` what the lexical leg made of the query."""
 
     hits: list[Fused]
     total: int
@@ -85,21 +85,32 @@ def rank(
             run.leg(SPARSE, run.sparse)
     began = time.perf_counter()
     found = {name: hits for name, hits in run.found.items() if hits or name in (LEXICAL, DENSE)}
-    kept, dropped = weighed(query, legs, found, run.asked, recipe)
+    kept, dropped = weighed(query, legs, found, run.asked, recipe, limit)
     run.timings["fusion"] = _milliseconds(began)
     corrected = run.asked is not None and run.asked.corrected
-    total = len(kept) + len(dropped)
-    return Ranked(kept[:limit], total, found, run.degraded, run.timings, dropped, corrected, run.asked)
+    total = len({hit.document_id for hits in found.values() for hit in hits})
+    return Ranked(kept, total, found, run.degraded, run.timings, dropped, corrected, run.asked)
 
 
 def weighed(
-    query: str, legs: Legs, found: Mapping[str, list[LegHit]], asked: Asked | None, recipe: Recipe = RECIPE
+    query: str,
+    legs: Legs,
+    found: Mapping[str, list[LegHit]],
+    asked: Asked | None,
+    recipe: Recipe = RECIPE,
+    limit: int | None = None,
 ) -> tuple[list[Fused], list[Fused]]:
-    """What the legs found (by leg) as one list, best first; and of it what is not relevant, left out of the first."""
+    """What the legs found (by leg) as one list, the best `limit`; and what would stand there if it were relevant."""
     question = Question(query, meant(query, legs.today), legs.calibration.scale)
-    fused = judged(fuse(found, question=question, recipe=recipe), query, asked, legs.calibration)
-    kept = [hit for hit, under in fused if not (under and recipe.floor)]
-    return kept, [hit for hit, under in fused if under and recipe.floor]
+    fused = each_fused(found, question=question, recipe=recipe)
+    cosines = [hit.score for hit in found.get(DENSE, ())]
+    kept: list[Fused] = []
+    dropped: list[Fused] = []
+    for hit, under in judged(fused, query, cosines, asked, legs.calibration):
+        (dropped if under and recipe.floor else kept).append(hit)
+        if limit is not None and len(kept) >= limit:
+            break
+    return kept, dropped
 
 
 class _Run:

@@ -7,7 +7,7 @@ holds for one embedding model only: cosines of two models do not compare.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from memoryd.index.analysis import query_terms
@@ -50,21 +50,24 @@ EMBEDDED = replace(UNCALIBRATED, floor=0.066, cosines_floor=0.049, ascii_only=Tr
 
 
 def judged(
-    hits: Sequence[Fused], query: str, asked: Asked | None, calibration: Calibration
-) -> list[tuple[Fused, bool]]:
-    """Each hit with its relevance, and whether that is under the floor, in the same order."""
-    judge = _Judge(hits, query, asked, calibration)
-    return [judge.verdict(hit) for hit in hits]
+    hits: Iterable[Fused], query: str, cosines: Sequence[float], asked: Asked | None, calibration: Calibration
+) -> Iterator[tuple[Fused, bool]]:
+    """Each hit with its relevance, and whether that is under the floor, in the same order.
+
+    `cosines` are all that the dense leg found, best first; `asked` is what the lexical leg was asked, None where it did
+    not run.
+    """
+    judge = _Judge(query, cosines, asked, calibration)
+    return map(judge.verdict, hits)
 
 
 class _Judge:
     """One query's view of its hits."""
 
-    def __init__(self, hits: Sequence[Fused], query: str, asked: Asked | None, calibration: Calibration) -> None:
-        cosines = [hit.scores[DENSE] for hit in hits if DENSE in hit.scores]
+    def __init__(self, query: str, cosines: Sequence[float], asked: Asked | None, calibration: Calibration) -> None:
         foreign = calibration.ascii_only and sum(map(str.isascii, query)) * 2 < len(query)
         self.calibration = calibration
-        self.nearest, self.least = (max(cosines), min(cosines)) if cosines and not foreign else (0.0, 0.0)
+        self.nearest, self.least = (cosines[0], cosines[-1]) if cosines else (0.0, 0.0)
         self.dense = bool(cosines) and not foreign
         self.few = len(set(query_terms(query).words)) <= FEW_WORDS
         self.asked = asked if asked is not None and not asked.corrected else None

@@ -19,7 +19,9 @@ def hit(name: str, **scores: float) -> Fused:
 
 
 def relevance(one: Fused, asked: Asked | None = WORDS, calibration=EMBEDDED, query: str = QUERY) -> tuple[float, bool]:
-    judged_hit, under = judged([one], query, asked, calibration)[0]
+    judged_hit, under = next(
+        judged([one], query, [one.scores[leg] for leg in one.scores if leg == "dense"], asked, calibration)
+    )
     return judged_hit.relevance, under
 
 
@@ -64,4 +66,4 @@ def test_a_model_of_which_nothing_is_known_leaves_nothing_out(asked):
 
 def test_words_that_weigh_nothing_break_nothing():
     assert 0 <= relevance(hit("a", dense=0.3, lexical=1.0), Asked([]))[0] <= 1
-    assert judged([], QUERY, WORDS, EMBEDDED) == []
+    assert list(judged([], QUERY, [], WORDS, EMBEDDED)) == []
