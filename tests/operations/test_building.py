@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -10,12 +11,13 @@ import time
 from dataclasses import replace
 
 import pytest
+import tantivy
 
 from memoryd.errors import IndexMismatch, IndexProblem
 from memoryd.extract.passages import PASSAGE_SCHEMA
 from memoryd.index.analysis import ANALYSIS_VERSION
 from memoryd.index.marks import IndexIdentity
-from memoryd.operations import building, canary, filling, indexing, reading, rebuild, recover, shadow, steps
+from memoryd.operations import building, canary, filling, gateway, indexing, reading, rebuild, recover, shadow, steps
 from memoryd.operations.check import check
 from memoryd.operations.health import status
 from memoryd.operations.home import Caller
@@ -48,7 +50,7 @@ def store(home, names):
 
 
 def text(name):
-    return f"# About the {name}\n\nThe {name} sleeps by day.\n\n## Food\n\nA {name} eats fish.\n".encode()
+    return f"# About the {name}\n\nThe {name} sleeps by day, marked {name[::-1]}.\n\n## Food\n\nA {name} eats fish.\n".encode()
 
 
 def found(home, query, mode="hybrid"):
@@ -104,7 +106,7 @@ def test_writes_during_a_build_are_in_the_new_generation(filled, beside):
     build.end()
     assert found(filled, "badger", "keyword") == ["notes/badger.md"]
     assert found(filled, "magpie", "keyword") == ["notes/lynx.md"]
-    assert found(filled, "lynx", "keyword") == []
+    assert found(filled, "xnyl", "keyword") == []
     assert indexing.verify(filled, filled.generation) == []
     assert filled.generation.vectors.count() == filled.passages.count()
 
@@ -176,6 +178,47 @@ def test_two_who_ask_for_a_rebuild_together_get_one_after_the_other(filled, root
     assert sorted(report["generation"] for report in reports) == [2, 3]
     assert generations(root) == ["gen-3"]
     assert found(filled, "walrus", "keyword") == ["notes/walrus.md"]
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["here", "beside"])
+def test_h16_a_rebuild_brings_nothing_back_that_is_gone(root, apart, monkeypatch):
+    """Case H16: no hit, no point, neither at once nor after a restart."""
+    monkeypatch.setattr(building, "BESIDE_FROM", 0 if apart else 1000)
+    monkeypatch.setattr(shadow, "BESIDE_FROM", 0 if apart else 1000)
+    with opened(root) as home:
+        store(home, ANIMALS)
+        settle(home)
+        store_documents(home, [Seen("notes", f"{one}.md".encode(), "global", "document", None) for one in ANIMALS])
+        assert rebuild.rebuild(home)["passages"] == 0
+        assert nothing_left(home)
+    with opened(root) as home:
+        settle(home)
+        assert nothing_left(home)
+
+
+def nothing_left(home):
+    counts = (home.generation.lexical.count(), home.generation.vectors.count())
+    return counts == (0, 0) and not any(found(home, one, "keyword") for one in ANIMALS)
+
+
+def test_h17_an_add_while_another_process_holds_the_writer_is_stored_and_follows(filled):
+    """Case H17: what is stored and not yet searchable is said to be pending, and becomes searchable by itself."""
+    filled.generation.lexical.rest()
+    other = tantivy.Index.open(str(filled.generation.path / "lexical")).writer(15_000_000, 1)
+    added = gateway.add(filled, HERE, content="The badger digs at night.", type="fact", scope="global")
+    assert added["outcome"] == "added"
+    with pytest.raises(IndexProblem, match="Another process writes"):
+        settle(filled)
+    answer = reading.search(filled, HERE, query="badger", mode="keyword")
+    assert (answer["memories"], answer["index"]["pending"]) == ([], 1)
+    assert "not indexed yet" in answer["summary"]
+    del other
+    gc.collect()
+    settle(filled)
+    assert [one["id"] for one in reading.search(filled, HERE, query="badger", mode="keyword")["memories"]][0] == added[
+        "id"
+    ]
+    assert indexing.verify(filled, filled.generation) == []
 
 
 # ---- another model, other analysers
@@ -302,7 +345,7 @@ def test_damage_inside_a_vector_file_is_found_by_the_sample_and_healed(closed):
 def turn_vectors(root):
     """Give every passage the vector of another one."""
     (file,) = (root / "indexes").glob("gen-*/vectors/segments/*/vector_storage/vectors/chunk_0.mmap")
-    size = 384 * 4
+    size = 384 * 2
     with file.open("r+b") as stream:
         held = stream.read(size * len(ANIMALS))
         stream.seek(0)
