@@ -1,7 +1,8 @@
 """Is a text a turn of a conversation: who speaks, in which conversation, and where in it? Is it code?
 
-A turn begins with a name and a colon (`Ana: ...`, `assistant: ...`). A document that is one turn belongs to the
-conversation of the documents beside it whose names differ only in their last number (`talk/3`, `talk/4`).
+A turn begins with a name and a colon (`Ana: ...`, `assistant: ...`), and only one speaks in it. A document that is one
+turn belongs to the conversation of the documents beside it whose names differ only in their last number (`talk/3`,
+`talk/4`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def traits_of(source: str, path: str, texts: Sequence[str], day: int = 0) -> lis
 def _place(source: str, path: str, text: str) -> tuple[int, int, int]:
     """Thread, place in it and speaker of a document that is one turn; zeros for any other."""
     name, numbered = speaker_of(text), _NUMBERED.match(path)
-    if not name or numbered is None:
+    if not name or numbered is None or any(map(_SPEAKER.match, text.strip().splitlines()[1:])):
         return 0, 0, 0
     return _thread(source, numbered[1], numbered[3] or ""), int(numbered[2]) + 1, name_number(name)
 

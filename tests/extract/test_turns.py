@@ -38,6 +38,7 @@ def test_turns_of_one_conversation_differ_only_in_their_last_number():
 def test_what_is_no_turn_belongs_to_no_conversation():
     assert traits_of("docs", "adr/3", ["We chose this."])[0].thread == 0
     assert traits_of("docs", "talk/last", ["Ana: yes"])[0].thread == 0
+    assert traits_of("docs", "talk/3", ["Ana: yes\n\nBo: no"])[0].thread == 0
     several = traits_of("docs", "talk/3", ["Ana: yes", "Bo: no"])
     assert [one.thread for one in several] == [0, 0]
     assert [one.parts for one in several] == [2, 2]
