@@ -10,8 +10,10 @@ import json
 import logging
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from operator import mul
+from typing import Any
 
 from memoryd.operations.home import Home
 
@@ -78,9 +80,17 @@ def read_cuts(home: Home) -> dict[str, Cuts]:
     return found
 
 
+def _beside(home: Home) -> dict[str, Any]:
+    """What else the file holds: calibrations of relevance."""
+    with suppress(OSError, ValueError):
+        told = json.loads((home.root / THRESHOLDS).read_bytes())
+        return told if isinstance(told, dict) else {}
+    return {}
+
+
 def keep_cuts(home: Home, measured: Mapping[str, Cuts]) -> None:
     """Note what was measured, by model; what is known of other models stays. Raises OSError."""
     told = {name: asdict(one) for name, one in {**read_cuts(home), **measured}.items()}
-    data = json.dumps({"v": 1, "models": told}, indent=2, sort_keys=True) + "\n"
+    data = json.dumps({**_beside(home), "v": 1, "models": told}, indent=2, sort_keys=True) + "\n"
     home.files.replace(home.root / THRESHOLDS, data.encode(), owner="thresholds")
     home.notices.pop(THRESHOLDS, None)

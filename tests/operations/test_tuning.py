@@ -9,6 +9,7 @@ import pytest
 from memoryd.models.identity import EMBEDDED
 from memoryd.operations import gateway, reading
 from memoryd.operations.home import Caller
+from memoryd.operations.nearness import Cuts, keep_cuts, read_cuts
 from memoryd.operations.scan import scan_corpora
 from memoryd.operations.tuning import Tuning, calibrations
 from tests.operations.conftest import configure, opened, settle
@@ -67,6 +68,14 @@ def test_a_calibration_of_the_user_counts_at_once(cache):
     (cache.root / "thresholds.json").write_text("{")
     assert titles(cache, "Which of the floors has the big printer?")[0] == "The printer is on the second floor."
     assert "thresholds.json" in cache.notices
+
+
+def test_measuring_likeness_keeps_the_calibration_of_relevance(cache):
+    path = cache.root / "thresholds.json"
+    path.write_text(json.dumps({"relevance": {EMBEDDED.fingerprint: {"floor": 0.3}}}))
+    keep_cuts(cache, {"words": Cuts(0.1, 0.2)})
+    assert calibrations(path.read_text())[EMBEDDED.fingerprint].floor == 0.3
+    assert read_cuts(cache)["words"] == Cuts(0.1, 0.2)
 
 
 def test_only_the_model_it_was_made_with_has_a_calibration(tmp_path):
