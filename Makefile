@@ -11,7 +11,7 @@ SCRATCH ?= build/bench-model
 # most tests wait for a process, a lock or a disk: two workers a core
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
-.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory bench-scale bench-model eval clean
+.PHONY: install demo test test-crash check test-extras bench bench-store bench-trees bench-memory bench-scale bench-model bench-clients eval clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -71,6 +71,9 @@ bench-store: $(TEST_STAMP)  ## ingest, restore and size beside restic, borg, cas
 
 bench-trees: $(TEST_STAMP)  ## differences of large trees, and snapshots of an unchanged one beside a directory walk
 	$(BIN)/python -m tests.benchmarks.bench_trees $(ARGS)
+
+bench-clients: $(STAMP)  ## many clients at once beside a lone one, open and closed loop
+	$(BIN)/python -m tests.benchmarks.bench_clients $(ARGS)
 
 eval: $(EVAL_STAMP)  ## DATA=folder of sets against the committed report; REPORT=folder writes a new one
 	$(BIN)/memoryd eval "$(DATA)" --compare docs/eval/report.json $(if $(REPORT),--ablations --report "$(REPORT)")

@@ -49,6 +49,14 @@ class Figure:
         return self.bar is None or (self.value >= self.bar if self.at_least else self.value <= self.bar)
 
 
+def told_of(figure: Figure) -> str:
+    """A figure with its bar and whether it was met, as one line."""
+    bar = "" if figure.bar is None else f"  bar {'>=' if figure.at_least else '<='} {figure.bar:g}"
+    verdict = "" if figure.bar is None else ("  met" if figure.met else "  MISSED")
+    note = f"  ({figure.note})" if figure.note else ""
+    return f"{figure.name:<76} {figure.value:9.2f} {figure.unit:<3}{bar}{verdict}{note}"
+
+
 def line(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
@@ -430,10 +438,7 @@ def main() -> int:
         print(json.dumps([{**vars(figure), "met": figure.met} for figure in figures], indent=2))
         return 0
     for figure in figures:
-        bar = "" if figure.bar is None else f"  bar {'>=' if figure.at_least else '<='} {figure.bar:g}"
-        verdict = "" if figure.bar is None else ("  met" if figure.met else "  MISSED")
-        note = f"  ({figure.note})" if figure.note else ""
-        print(f"{figure.name:<68} {figure.value:8.2f} {figure.unit:<3}{bar}{verdict}{note}")
+        print(told_of(figure))
     return 0
 
 
