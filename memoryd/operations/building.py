@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ class Build:
             self._generation.close()
         if self._path is not None and self.served is None:
             self._home.generations.abandon(self._path)
-            self._home.generations.collect()
+            with suppress(OSError):  # the next start, or the next generation, tries again
+                self._home.generations.collect()
         self._work = self._nothing
 
     def _nothing(self, _stop: Callable[[], bool]) -> bool:

@@ -9,10 +9,10 @@ import pytest
 
 from memoryd.digest import address_of
 from memoryd.errors import ContentDamaged, NotFound, StoreError
+from memoryd.index.engine import VectorEntry
 from memoryd.operations import gateway, snapshots
 from memoryd.operations.check import check
 from memoryd.operations.home import Caller
-from memoryd.operations.legs import _vector_entry
 from memoryd.operations.rebuild import rebuild
 from memoryd.operations.reconcile import reconcile_vault
 from memoryd.operations.repair import repair
@@ -250,9 +250,11 @@ def test_indexes_alone_are_mended(filled):
         generation.lexical.replace([rows[0].document_id], [])
         generation.commit_lexical(generation.watermark.lexical_seq, generation.watermark.vault_commit)
         generation.vectors.replace([rows[1].document_id], [])
-        one, other = (next(iter(home.passages.of_document(row.document_id))) for row in rows[2:4])
+        (one,), (other,) = (home.passages.of_document(row.document_id) for row in rows[2:4])
         vector = home.cache.get_many(home.host.identity.fingerprint, [other.text_sha256])[other.text_sha256]
-        generation.vectors.replace([rows[2].document_id], [_vector_entry(rows[2], one, vector)])
+        row = rows[2]
+        foreign = VectorEntry(one.id, row.document_id, row.scope, row.kind, row.type, row.status, ["docs/"], vector)
+        generation.vectors.replace([row.document_id], [foreign])
         generation.commit_vectors(generation.watermark.vector_seq)
         plan = repair(home)
         wheres = {one["where"] for one in plan["steps"]}
