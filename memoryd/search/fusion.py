@@ -23,6 +23,8 @@ K = 60
 OUTSTANDING = 3
 TELLING = 10
 """First hits of a leg that say whether code is searched."""
+_LOGARITHMS = [0.0, *map(math.log, range(1, 256))]
+"""By number of passages, as `Traits.parts` counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def fuse(
     """The best `limit` documents of all legs (all when None), best first.
 
     Each leg's hits come best first and may name a document several times. One leg alone keeps its order of documents,
-    lifts aside. Equal scores go by the best single rank, then by document id.
+    lifts aside. Equal scores go by document id.
     """
     return list(islice(each_fused(legs, question=question, recipe=recipe), limit))
 
@@ -104,10 +106,10 @@ def each_fused(
         given = _weighed(held, legs, asked, recipe)
         lifts = _lifts(given, traits, asked, recipe)
         scores = _summed([*given.values(), *lifts.values()])
-        lifts["thread"] = _drawn(scores, traits, recipe)
-        scores = _summed([scores, lifts["thread"]])
-    best = {document: min(leg.get(document, math.inf) for leg in ranks.values()) for document in scores}
-    ordered = sorted(scores, key=lambda document: (-scores[document], best[document], document))
+        if drawn := _drawn(scores, traits, recipe):
+            lifts["thread"] = drawn
+            scores = _summed([scores, drawn])
+    ordered = sorted(scores, key=lambda document: (-scores[document], document))
     for document in ordered:
         yield _fused(document, scores[document], held, ranks, lifts)
 
@@ -171,8 +173,9 @@ def _nearest(hits: Sequence[LegHit], recipe: Recipe) -> _Leg:
     held = _best(hits)
     counted: dict[str, float] = {}
     for hit in hits:
-        score = hit.score - recipe.length * math.log(max(1, hit.traits.parts))
-        counted[hit.document_id] = max(score, counted.get(hit.document_id, -math.inf))
+        score = hit.score - recipe.length * _LOGARITHMS[hit.traits.parts]
+        if score > counted.get(hit.document_id, -math.inf):
+            counted[hit.document_id] = score
     lowest = min(counted.values())
     for document, score in counted.items():
         held[document].counts = score - lowest
