@@ -24,7 +24,7 @@ from memoryd.operations.reconcile import VAULT_COMMIT
 from memoryd.operations.shadow import take_over
 from memoryd.operations.steps import LEGS, disagreement, step
 
-BESIDE_FROM = 2000
+BESIDE_FROM = 500
 """Documents from which on other processes fill the legs: starting them takes about half a second."""
 EMBED_PAGE = 1000
 EMBED_SECONDS = 2.0

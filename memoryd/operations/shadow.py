@@ -26,7 +26,7 @@ from memoryd.operations.filling import Filling, orders_for
 from memoryd.operations.home import Home
 
 PAGE = 1000
-BESIDE_FROM = 5000
+BESIDE_FROM = 500
 """Records from which on another process replays them: starting it takes about half a second."""
 _log = logging.getLogger(__name__)
 
