@@ -45,7 +45,7 @@ class Calibration:
 
 UNCALIBRATED = Calibration()
 """For a model of which nothing is known: relevance is a guess, and nothing is left out."""
-EMBEDDED = replace(UNCALIBRATED, floor=0.066, cosines_floor=0.049, ascii_only=True)
+EMBEDDED = replace(UNCALIBRATED, floor=0.035, cosines_floor=0.035, ascii_only=True)
 """Of all-MiniLM-L6-v2 (int8)."""
 
 
