@@ -1,7 +1,7 @@
 """In which order do the best hits of a search stand once their words were compared with the query's?
 
-The first hits change places among themselves by the reranker's scores; what stands behind them stays. Hits without a
-passage, and very short texts (a line says what its vector says), are no ground for it.
+The first hits change places among themselves by their fused scores and the reranker's together; what stands behind them
+stays. Hits without a passage, and very short texts (a line says what its vector says), are no ground for it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from memoryd.search.fusion import Fused
 
 MOST = 20
 NOTHING, TOO_SHORT = "there is nothing to reorder", "the passages found are too short for it"
+SHARE = 0.5
+"""Of the reranker's scores in the order; the rest is the fused score."""
 SHORT_BYTES = 80
 """Where half of the passages are shorter, they stay as they are."""
 
@@ -42,7 +44,7 @@ def left_out(reason: str) -> dict[str, str] | None:
 
 
 def reordered(home: Home, query: str, hits: Sequence[Fused], *, most: int = MOST) -> tuple[list[Fused], str]:
-    """The hits, the first `most` of them by the reranker; or as they were, and why.
+    """The hits, the first `most` of them with the reranker's word; or as they were, and why.
 
     Waits at most `search.rerank_budget_ms`; never raises for the model.
     """
@@ -56,10 +58,18 @@ def reordered(home: Home, query: str, hits: Sequence[Fused], *, most: int = MOST
     done = _scored(home, query, [rows[hit.passage_id] for hit in first])
     if done.scores is None:
         return list(hits), done.reason
-    order = sorted(range(len(first)), key=lambda place: -(done.scores or [])[place])
+    # alone the reranker loses what legs and lifts know (ADR 0029)
+    fused, again = _stretched([hit.score for hit in first]), _stretched(done.scores)
+    order = sorted(range(len(first)), key=lambda at: -((1 - SHARE) * fused[at] + SHARE * again[at]))
     best = iter([first[place] for place in order])
     moved = {id(hit) for hit in first}
     return [next(best) if id(hit) in moved else hit for hit in hits], ""
+
+
+def _stretched(scores: Sequence[float]) -> list[float]:
+    """From 0 to 1, so that two kinds of scores compare."""
+    low, high = min(scores), max(scores)
+    return [(score - low) / (high - low) if high > low else 0.0 for score in scores]
 
 
 def _scored(home: Home, query: str, rows: Sequence[PassageRow]) -> Reranked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -88,3 +89,16 @@ def test_a_search_reorders_its_best_hits_or_tells_why_not(root, reranker):
             assert told == [] and "Invoices" in found["memories"][0]["title"]
         else:  # the order is that of the legs
             assert "config.json is missing" in told[0]["message"] and told[0]["next_step"]
+
+
+def test_what_legs_and_lifts_know_has_half_a_say(home):
+    """The reranker alone would put the invoices first in both."""
+    found = hits(home, LONG)
+    (bill,) = (hit for hit in found if "Invoices" in words(home, hit))
+    (cat,) = (hit for hit in found if "cat" in words(home, hit))
+    (index,) = (hit for hit in found if "database" in words(home, hit))
+    near = [replace(cat, score=1.0), replace(bill, score=0.9), replace(index, score=0.0)]
+    far = [replace(cat, score=1.0), replace(index, score=0.99), replace(bill, score=0.0)]
+    assert reordered(home, QUERY, near)[0][0].document_id == bill.document_id
+    assert reordered(home, QUERY, far)[0][-1].document_id != cat.document_id
+    assert reordered(home, QUERY, far)[0][0].document_id != bill.document_id
