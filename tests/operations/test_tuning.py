@@ -130,3 +130,17 @@ def test_turns_of_a_talk_find_their_answer_beside_them(root, tmp_path):
         sources = [one["source"] for one in found]
         assert sources[0] == "d/turn-2.txt"
         assert found[sources.index("d/turn-3.txt")]["explain"]["lifts"]["neighbours"] > 0
+
+
+def test_case_33_a_fact_far_inside_a_note_is_found_by_its_meaning(root, tmp_path):
+    note = tmp_path / "docs" / "long.md"
+    note.parent.mkdir()
+    filler = "The committee met again and adjourned without any result worth noting here.\n\n"
+    note.write_text("# Minutes\n\n" + filler * 400 + "Our backups are kept for ninety days in Frankfurt.\n")
+    configure(root, corpora=[{"label": "d", "path": str(note.parent)}], search={"model_wait_ms": 60_000})
+    with opened(root) as home:
+        scan_corpora(home)
+        settle(home)
+        first = reading.search(home, HERE, query="how long do we retain snapshots of the data", mode="semantic")
+        assert "ninety days" in first["memories"][0]["content"]
+        assert first["memories"][0]["bytes"][1] > 30_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -192,3 +193,37 @@ def test_a_passage_is_shown_rather_than_a_whole_document():
     fused = fuse({"lexical": hits("a/"), "dense": hits("b/1", "a/3")})
     assert {one.document_id: one.passage_id for one in fused} == {"a": "3", "b": "1"}
     assert fuse({"lexical": hits("a/")})[0].passage_id == ""
+
+
+def drawn(chance: random.Random, *, words: float, meaning: tuple[float, float], code: int) -> dict[str, list[LegHit]]:
+    """Legs of one query among 60 documents, of which `d0` is relevant: by so much better in words, with such cosines."""
+    lexical = [LegHit(f"d{n}", "p", chance.gauss(6 + words * (n == 0), 2), Traits(code, 1)) for n in range(60)]
+    dense = [LegHit(f"d{n}", "p", chance.gauss(meaning[n > 0], 0.05), Traits(code, 1)) for n in range(60)]
+    best_first = {"lexical": lexical, "dense": dense}
+    return {leg: sorted(hits, key=lambda hit: -hit.score)[:40] for leg, hits in best_first.items()}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"words": 7.0, "meaning": (0.33, 0.26), "code": 0},
+        {"words": 1.0, "meaning": (0.66, 0.48), "code": 80},
+        {"words": 5.0, "meaning": (0.60, 0.46), "code": 3},
+    ],
+    ids=["words tell", "code by prose", "both tell"],
+)
+def test_case_36_hybrid_is_not_below_its_best_leg(kind):
+    """Plain rank fusion is, wherever legs are unequal; docs/eval/report.md has the labelled sets."""
+    chance = random.Random(36)
+    queries = [drawn(chance, **kind) for _ in range(300)]
+
+    def rank_of(fused) -> float:
+        return next((1 / at for at, one in enumerate(fused, 1) if one.document_id == "d0"), 0.0)
+
+    def mean(legs: tuple[str, ...], recipe=RECIPE) -> float:
+        return sum(rank_of(fuse({leg: found[leg] for leg in legs}, recipe=recipe)) for found in queries) / len(queries)
+
+    best = max(mean(("lexical",)), mean(("dense",)))
+    assert mean(("lexical", "dense")) >= best - 0.005
+    if kind["code"] != 3:
+        assert mean(("lexical", "dense"), replace(RECIPE, by_rank=True)) < best - 0.005
