@@ -60,7 +60,7 @@ class SearchConfig(Section):
     """Bounds of a search."""
 
     model_wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 1500
-    candidates: Annotated[int, Field(ge=20, le=1000)] = 100
+    candidates: Annotated[int, Field(ge=20, le=1000)] = 200
     excerpt_tokens: Annotated[int, Field(ge=50, le=8000)] = 1500
     reranker: Literal["auto", "maxsim", "bge-reranker", "off"] = "auto"
     """`auto`: maxsim with BGE-M3, off with the embedded model."""

@@ -103,6 +103,6 @@ ABLATIONS: dict[str, Recipe] = {
     "without rerank": replace(RECIPE, rerank=False),
     "without floor": replace(RECIPE, floor=False),
     "50 candidates": replace(RECIPE, candidates=50),
-    "200 candidates": replace(RECIPE, candidates=200),
+    "100 candidates": replace(RECIPE, candidates=100),
 }
 """The recipe with one part changed, by the part's name."""
