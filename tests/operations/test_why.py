@@ -42,7 +42,7 @@ def test_what_is_returned_has_its_place_and_ranks(home):
     told = ask(home, "emu", "t/two")
     assert (told["reason"], told["place"]) == ("returned", 2)
     assert told["legs"] == {"lexical": {"ran": True, "indexed": True, "rank": 2, "score": pytest.approx(0, abs=9)}}
-    assert told["explain"]["ranks"]["lexical"] == 2 and told["depth"] == 100
+    assert told["explain"]["ranks"]["lexical"] == 2 and told["depth"] == 200
     shown = reading.search(home, HERE, query="emu", mode="keyword", explain=True)["memories"]
     assert [one["source"] for one in shown] == ["t/one", "t/two"]
     assert shown[1]["explain"] == told["explain"]
