@@ -16,6 +16,8 @@ from memoryd.search.fusion import DENSE, EXACT, LEXICAL, Fused, Scale
 
 FEW_WORDS = 2
 """Words up to which a query names rather than asks: its cosines are lower, and no set has such queries to judge by."""
+STRONG = 50.0
+"""Evidence beyond which a relevance is 0 or 1 to any digit that is shown; a user's weights may give any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Calibration:
 
 UNCALIBRATED = Calibration()
 """For a model of which nothing is known: relevance is a guess, and nothing is left out."""
-EMBEDDED = replace(UNCALIBRATED, floor=0.035, cosines_floor=0.035, ascii_only=True)
+EMBEDDED = replace(UNCALIBRATED, floor=0.018, cosines_floor=0.035, ascii_only=True)
 """Of all-MiniLM-L6-v2 (int8)."""
 
 
@@ -74,7 +76,8 @@ class _Judge:
 
     def verdict(self, hit: Fused) -> tuple[Fused, bool]:
         share = self._share(hit)
-        relevance = 1 / (1 + math.exp(-self._evidence(hit, share)))
+        evidence = max(-STRONG, min(STRONG, self._evidence(hit, share)))
+        relevance = 1 / (1 + math.exp(-evidence))
         relevance = round(max(relevance, 0.5) if EXACT in hit.scores else relevance, 4)
         return replace(hit, relevance=relevance), relevance < self._floor(hit)
 
