@@ -49,6 +49,10 @@ def evaluate(
     if tasks is not None:
         _compare_arms(folder, tasks, as_json)
         return
+    if report is not None:
+        from memoryd.operations.plots import require_engine
+
+        require_engine()
     data = _measured(context, folder, ablations, as_json)
     worse = _compared(data, compare)
     if report is not None:

@@ -37,7 +37,7 @@ def evaluate_all(
     Raises InvalidInput where there is none, or one is malformed; ModelError kinds when the model does not work.
     """
     sets = {}
-    for place in sets_in(folder):
+    for place in sets_in(folder.resolve()):
         sets[place.name] = evaluate(
             place,
             cache_path=cache_path,

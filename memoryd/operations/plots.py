@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,19 @@ ABLATIONS = "ablations.svg"
 COLOURS = ("#4c72b0", "#dd8452", "#8c8c8c", "#55a868", "#c44e52", "#8172b3", "#937860")
 
 
-def draw(report: Mapping[str, Any], folder: Path) -> list[str]:
-    """Draw the pictures into `folder`; the names of their files. Raises ExtraMissing, OSError."""
-    try:
-        import matplotlib
-    except ImportError as error:
+def require_engine() -> None:
+    """Whether pictures can be drawn at all, before anything is measured for them. Raises ExtraMissing."""
+    if importlib.util.find_spec("matplotlib") is None:
         raise ExtraMissing(
-            "Plots need matplotlib, which is not installed.",
+            "A report has pictures, which need matplotlib; it is not installed. Nothing was measured.",
             next_step="Install the extra: pip install 'memoryd[eval]'.",
-        ) from error
+        )
+
+
+def draw(report: Mapping[str, Any], folder: Path) -> list[str]:
+    """Draw the pictures into `folder`; the names of their files. Raises OSError."""
+    import matplotlib
+
     matplotlib.use("svg")
     matplotlib.rcParams |= {"svg.hashsalt": "memoryd", "font.size": 9}  # the same report gives the same bytes
     names = [ARMS]

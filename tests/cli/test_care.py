@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 
 def remember(shell, *texts):
@@ -51,7 +52,7 @@ def test_doctor_lists_its_checks_and_fails_with_the_first_bad_one(shell):
     (shell.home / "config.json").write_text('{"serach": {}}')
     bad = shell.json("doctor", code=1)
     wrong = [one for one in bad["checks"] if not one["ok"]]
-    assert {one["name"] for one in wrong} == {"config", "vault"}
+    assert {one["name"] for one in wrong} == {"config", "vault", "model", "vectors"}
     assert "`search`" in wrong[0]["message"]
     done = shell.run("doctor")
     assert done.code == 1
@@ -102,13 +103,26 @@ def test_eval_measures_a_set_in_a_home_of_its_own(shell, tmp_path):
     )
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n")
     report = shell.json("eval", folder)
-    assert report["queries"] == 2
-    assert set(report["legs"]) == {"lexical", "dense", "hybrid"}
-    assert report["legs"]["dense"]["mrr"] == 1.0
-    assert set(report["latency_ms"]) == {"p50", "p95", "p99"}
+    (one,) = report["sets"].values()
+    assert (one["queries"], report["regressions"]) == (2, [])
+    assert set(one["arms"]) == {"lexical", "dense", "rrf", "hybrid"}
+    assert one["arms"]["dense"]["mrr"] == 1.0
+    assert set(one["latency_ms"]) == {"p50", "p95", "p99"}
     assert not shell.home.exists(), "the real home is not touched"
-    text = shell.said("eval", folder)
-    assert "leg" in text.splitlines()[0]
-    assert "2 queries; hybrid minus" in text
-    (folder / "qrels.tsv").unlink()
+    text = type(shell)(shell.home, folder).said("eval", ".")
+    assert text.startswith("set: 2 queries, 3 passages\narm "), "also of the folder that one stands in"
+    assert "hybrid minus" in text
+
+
+def test_a_report_without_its_extra_fails_before_anything_is_measured(shell, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    told = shell.error("eval", tmp_path, "--report", tmp_path / "report")
+    assert (told["code"], (tmp_path / "report").exists()) == ("extra-missing", False)
+
+
+def test_eval_names_what_is_missing_of_a_set(shell, tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "The cat sat on the mat."}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "cat mat"}\n')
     assert "qrels.tsv" in shell.error("eval", folder)["message"]

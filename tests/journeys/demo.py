@@ -149,7 +149,9 @@ def ask_all(story: Story, stage: Stage, a: Session, b: Session, added: list[dict
         story.say(f"\n{number:2}. {asked['question']}")
         story.say(f"    right entry: {memory['title']}")
         if place is None:
-            story.say(f"    rank: below {SHOWN}; first was {answers[0]['memories'][0]['title']}")
+            others = answers[0]["memories"]
+            first = f"first was {others[0]['title']}" if others else answers[0]["summary"]
+            story.say(f"    rank: below {SHOWN}; {first}")
         else:
             hit = answers[0]["memories"][place - 1]
             right_hit = right_hit or hit
