@@ -97,7 +97,7 @@ def test_corpora_label_and_path(root, tmp_path):
 
 def test_corpora_include_and_exclude(root, tmp_path):
     """corpora.include, corpora.exclude"""
-    folder = docs(tmp_path / "d", a_md="aardvark", b_txt="aardvark", drafts__c_md="aardvark")
+    folder = docs(tmp_path / "d", a_md="aardvark", b_txt="aardvark text", drafts__c_md="aardvark draft")
     assert scanned(root, {"label": "d", "path": str(folder)})[1] == ["d/a.md", "d/drafts/c.md"]
     chosen = {"label": "d", "path": str(folder), "include": ["**/*.txt"]}
     assert scanned(root, chosen)[1] == ["d/b.txt"]
