@@ -179,12 +179,12 @@ def _lexical_entries(row: DocumentRow, texts: list[tuple[PassageRow, str]]) -> l
 
 
 def _called(row: DocumentRow) -> tuple[str, ...]:
-    """A file's path, each end of it, and its name without what tells the kind."""
+    """A file's path, also below its label as hits show it, each end of it, and its name without what tells the kind."""
     if row.source == VAULT_SOURCE:
         return ()
     parts = shown_path(row.path).split("/")
     ends = ["/".join(parts[at:]) for at in range(max(0, len(parts) - MAX_ENDS), len(parts))]
-    return (*ends, parts[-1].rpartition(".")[0])
+    return (f"{row.source}/{shown_path(row.path)}", *ends, parts[-1].rpartition(".")[0])
 
 
 def _symbol_names(symbol: str) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ __all__ = ["get", "search"]
 MODES = ("hybrid", "keyword", "semantic")
 KINDS = ("memory", "document", "code")
 QUERY_LIMIT = 10_000
+MOST_RESULTS = 20
+"""What `max_results` may ask for at most."""
 SPARE = 8
 """Documents ranked beyond those shown: for suggestions, and in place of ones that vanished or cannot be read."""
 
@@ -133,9 +135,12 @@ def _summary(memories: list[dict[str, Any]], outcome: Ranked, mode: str, index: 
     if not memories and gap:
         return f"Nothing found, but the search was not complete: {gap}. Do not take it for a no."
     if not memories and outcome.dropped:
+        count = len(outcome.dropped)
+        share = "1 candidate shares" if count == 1 else f"{count} candidates share"
+        alike = " No word of the query stands anywhere; `mode: keyword` shows what is spelled alike."
         return (
-            f"Nothing relevant is stored: {len(outcome.dropped)} candidates share something with the query, and none is"
-            " likely to answer it. Try other words, `mode: keyword`, or a wider scope."
+            f"Nothing relevant is stored: {share} something with the query, and none is likely to answer it."
+            f"{alike if outcome.corrected else ' Try other words, `mode: keyword`, or a wider scope.'}"
         )
     if not memories:
         return "Nothing found. Try other words, another mode, or a wider scope."

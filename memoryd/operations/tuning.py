@@ -6,6 +6,7 @@ Both files are read again when they change; one that cannot be read counts as ab
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ SECTION = "relevance"
 MAX_BYTES = 1 << 20
 SHIPPED = {EMBEDDED_MODEL.fingerprint: replace(EMBEDDED, model=EMBEDDED_MODEL.fingerprint)}
 NUMBERS = ("constant", "cosine", "share", "unknown", "nearest", "floor", "cosines_floor")
+THREES = ("cosines", "words")
 Value = TypeVar("Value")
 
 
@@ -46,7 +48,7 @@ class Remembered(Generic[Value]):
                 return self.read(stream.read(MAX_BYTES))
         except FileNotFoundError:
             return self.absent
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             notices[path.name] = f"{path} cannot be read and does not count: {error}."
             return self.absent
 
@@ -82,11 +84,20 @@ def calibrations(text: str) -> dict[str, Calibration]:
 
 
 def _one(model: str, values: dict[str, Any]) -> Calibration:
-    """What is not said of a model is as shipped. Raises ValueError, TypeError."""
+    """What is not said of a model is as shipped. Raises ValueError, TypeError, OverflowError."""
+    if unknown := [name for name in values if name not in NUMBERS + THREES]:
+        raise ValueError(f"`{SECTION}` has no {unknown[0]!r}, only {', '.join(NUMBERS + THREES)}")
     known = SHIPPED.get(model, UNCALIBRATED)
-    numbers: dict[str, Any] = {name: float(values[name]) for name in NUMBERS if name in values}
-    for name in ("cosines", "words"):
+    numbers: dict[str, Any] = {name: _number(values[name]) for name in NUMBERS if name in values}
+    for name in THREES:
         if name in values:
-            one, two, three = map(float, values[name])
+            one, two, three = map(_number, values[name])
             numbers[name] = (one, two, three)
     return replace(known, **numbers, model=model)
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no weight and no floor")
+    return number

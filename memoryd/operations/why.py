@@ -21,7 +21,7 @@ from memoryd.operations.home import Caller, Home
 from memoryd.operations.known import successor
 from memoryd.records import Filter, ancestors
 from memoryd.search.excerpt import wanted_terms
-from memoryd.search.fusion import Fused
+from memoryd.search.fusion import LEXICAL, Fused
 from memoryd.search.pipeline import Mode, Ranked
 
 DEEP = 1000
@@ -148,7 +148,8 @@ def _looked_for(home: Home, row: DocumentRow, asked: _Asked) -> dict[str, Any]:
 def _under_floor(hit: Fused) -> dict[str, Any]:
     message = f"It was found, with a relevance of {hit.relevance:.3f}, which is under the floor."
     told = {"relevance": hit.relevance, "explain": answers.explained(hit)}
-    return _no("floor", message, "Ask with words that stand in it, or in mode keyword.", **told)
+    other = ", or in mode keyword" if LEXICAL in hit.scores else ""  # which finds nothing else
+    return _no("floor", message, f"Ask with words that stand in it{other}.", **told)
 
 
 def _became(home: Home, row: DocumentRow, asked: _Asked, shown: answers.Shown, place: int) -> dict[str, Any]:
@@ -157,9 +158,9 @@ def _became(home: Home, row: DocumentRow, asked: _Asked, shown: answers.Shown, p
         return {"returned": True, "reason": "returned", "message": f"It is returned, ranked {place}.", "next": ""}
     if left_out is None:
         message = f"It is ranked {place}, and {asked.most} results were asked for."
-        return _no(
-            "max-results", message, f"Ask for more with `max_results`, or with words that stand in {row.title!r}."
-        )
+        words = f"with words that stand in {row.title!r}"
+        more = f"for more with `max_results`, or {words}" if place <= reading.MOST_RESULTS else words
+        return _no("max-results", message, f"Ask {more}.")
     if left_out == "unreadable":
         return _no("unreadable", "Its stored content cannot be read.", "Run `memoryd repair`.")
     other = home.documents.get(left_out) if left_out != "changed" else None

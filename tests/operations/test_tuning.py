@@ -70,6 +70,40 @@ def test_a_calibration_of_the_user_counts_at_once(cache):
     assert "thresholds.json" in cache.notices
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"relevance": {"MODEL": {"flor": 1.1}}}',
+        '{"relevance": {"MODEL": {"floor": NaN}}}',
+        '{"relevance": {"MODEL": {"words": [Infinity, 0, 0]}}}',
+        '{"relevance": {"MODEL": {"floor": 1%s}}}' % ("0" * 400),
+        "[" * 100_000,
+    ],
+    ids=["name", "nan", "infinite", "huge", "deep"],
+)
+def test_a_calibration_that_says_nothing_counts_as_absent(tmp_path, said):
+    """Searches go on with the shipped one, and a notice tells."""
+    (tmp_path / "thresholds.json").write_text(said.replace("MODEL", EMBEDDED.fingerprint))
+    notices: dict[str, str] = {}
+    shipped = Tuning().calibration(tmp_path / "none", notices, EMBEDDED.fingerprint)
+    assert Tuning().calibration(tmp_path, notices, EMBEDDED.fingerprint) == shipped
+    assert "does not count" in notices["thresholds.json"]
+
+
+def test_weights_of_any_size_give_a_relevance(cache):
+    weights = {"constant": -1e308, "cosine": -1e308}
+    (cache.root / "thresholds.json").write_text(json.dumps({"relevance": {EMBEDDED.fingerprint: weights}}))
+    assert titles(cache, "Which of the floors has the big printer?") == []
+
+
+def test_a_query_of_misspelt_words_alone_is_told_where_they_may_be_found(cache):
+    query = "conection isue polll"
+    answer = reading.search(cache, HERE, query=query)
+    assert answer["memories"] == []
+    assert "`mode: keyword` shows what is spelled alike" in answer["summary"]
+    assert titles(cache, query, mode="keyword")[0].startswith("Cache connection issue")
+
+
 def test_measuring_likeness_keeps_the_calibration_of_relevance(cache):
     path = cache.root / "thresholds.json"
     path.write_text(json.dumps({"relevance": {EMBEDDED.fingerprint: {"floor": 0.3}}}))
@@ -98,7 +132,7 @@ def test_a_file_or_symbol_that_is_named_comes_first(root, tmp_path):
     with opened(root) as home:
         scan_corpora(home)
         settle(home)
-        for query in ("retry.py", "app/retry.py", "what does back_off do", "back_off()"):
+        for query in ("retry.py", "app/retry.py", "d/app/retry.py", "what does back_off do", "back_off()"):
             first = reading.search(home, HERE, query=query, mode="keyword", explain=True)["memories"][0]
             assert first["source"] == "d/app/retry.py", query
             assert first["explain"]["ranks"]["exact"] == 1

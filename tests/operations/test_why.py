@@ -129,6 +129,14 @@ def test_duplicates_and_the_number_of_results(home):
     assert reason(home, "emu runs", "t/c", max_results=1) == "max-results"
 
 
+def test_more_results_are_advised_only_where_so_many_can_be_asked_for(home):
+    keep(home, **{f"n{n:02}": "emu " * (40 - n) + "filler " * n for n in range(22)})
+    told = sorted((ask(home, "emu", f"t/n{n:02}", max_results=1) for n in range(22)), key=lambda one: one["place"])
+    assert told[19]["reason"] == told[20]["reason"] == "max-results"
+    assert "`max_results`" in told[19]["next"]
+    assert "`max_results`" not in told[20]["next"] and "with words that stand in" in told[20]["next"]
+
+
 @pytest.mark.parametrize("most", [1, 3, 8])
 @pytest.mark.parametrize("query", ["emu", "emu 3", "filler words about nothing"])
 def test_why_and_the_search_itself_say_the_same_of_every_document(home, most, query):
@@ -150,6 +158,7 @@ def test_what_is_not_relevant_enough_is_told_with_its_relevance(root):
         told = ask(home, query, "t/one", mode="hybrid")
         assert (told["reason"], told["returned"]) == ("floor", False)
         assert told["legs"]["dense"]["rank"] in (1, 2) and 0 <= told["relevance"] < 0.5
+        assert "keyword" not in told["next"], "no word of the query stands in it"
         assert reading.search(home, HERE, query=query)["memories"] == []
         assert reason(home, "where does the emu run", "t/one", mode="hybrid") == "returned"
 
