@@ -25,7 +25,7 @@ def model() -> None:
 @json_option
 @click.pass_obj
 def list_models(context: Context, as_json: bool) -> None:
-    """Show the models, which of them can be used, and which one serves, with the reason."""
+    """Show the models, which are usable, and which serves and why."""
     from memoryd.operations import weights
 
     data = weights.listed(_loaded(context), context.root)
@@ -53,7 +53,9 @@ def pull(context: Context, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def verify(context: Context, name: str | None, as_json: bool) -> None:
-    """Read every file of a model, load it, and let it tell paraphrases from unrelated sentences.
+    """Read all files of a model, load it, and try it on sentences.
+
+    It must tell paraphrases from unrelated ones.
 
     Exit code 1 where a file is missing or cut, or the weights separate nothing. NAME: default the one in force.
     """

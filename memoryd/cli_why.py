@@ -39,7 +39,7 @@ def why(
     scope: str | None,
     as_json: bool,
 ) -> None:
-    """Say why a search for QUERY returns the entry ID, or why it does not.
+    """Say why a search for QUERY returns the entry ID, or not.
 
     ID is that of a memory or document, `sha256:...`, or `label/path`; the options are those of the search.
     """

@@ -27,7 +27,8 @@ def commands(group: click.Group, path: tuple[str, ...] = ()):
 NAMES = (
     "serve start stop status remember search get supersede archive eval doctor config skill rebuild check"
     " corpus-add corpus-list corpus-scan job-list job-show snapshot snapshots diff restore add optimize repair gc forget"
-    " calibrate vault-init vault-status vault-sync review feedback"
+    " calibrate vault-init vault-status vault-sync review feedback recall why"
+    " model-list model-pull model-verify model-use model-warm"
 ).split()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import logging
@@ -556,10 +557,22 @@ class Toolbox:
         self.box.close()
 
 
-def test_every_key_has_a_test_here():
-    words = set()
-    for name, value in list(globals().items()):
-        if name.startswith("test_"):
-            words |= set(re.findall(r"[a-z_]+(?:\.[a-z_]+)?", f"{value.__doc__ or ''}"))
+def test_model_warm_up(root):
+    """model.warm_up"""
+    configure(root, model={"warm_up": True})
+    with Toolbox(root) as box:
+        wait_for(lambda: box.home.host.status()["state"] == "ready")
+
+
+ELSEWHERE = ("test_reordering.py", "test_reranking.py", "test_weights.py")
+"""Tests of keys that need what stands there: a model of its own, a reranker."""
+
+
+def test_every_key_has_a_test():
+    told = [value.__doc__ for name, value in globals().items() if name.startswith("test_")]
+    for name in ELSEWHERE:
+        tree = ast.parse((Path(__file__).parent / name).read_text())
+        told += [ast.get_docstring(one) for one in tree.body if isinstance(one, ast.FunctionDef)]
+    words = {word for text in told for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)?", text or "")}
     missing = set(known_keys()) - SECTIONS - words
     assert not missing

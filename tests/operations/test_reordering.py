@@ -79,6 +79,7 @@ def test_without_a_reranker_nothing_moves_and_the_reason_is_told(root):
 
 @pytest.mark.parametrize("reranker", ["maxsim", "bge-reranker"])
 def test_a_search_reorders_its_best_hits_or_tells_why_not(root, reranker):
+    """search.reranker"""
     configure(root, search={"reranker": reranker, "rerank_budget_ms": 60_000})
     with opened(root) as home:
         hits(home, LONG)

@@ -36,6 +36,7 @@ def test_passages_are_scored_and_their_token_vectors_kept(root):
     ],
 )
 def test_a_reranking_that_does_not_happen_has_its_reason(root, search, reason):
+    """search.rerank_budget_ms"""
     configure(root, search=search)
     with opened(root) as home:
         done = rerank(home, QUERY, PASSAGES)
@@ -43,6 +44,7 @@ def test_a_reranking_that_does_not_happen_has_its_reason(root, search, reason):
 
 
 def test_a_cross_encoder_is_looked_for_where_the_settings_say(root, tmp_path):
+    """model.reranker_path"""
     configure(root, search={"reranker": "bge-reranker"}, model={"reranker_path": str(tmp_path / "elsewhere")})
     with opened(root) as home:
         done = rerank(home, QUERY, PASSAGES, 60_000)

@@ -28,13 +28,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_random_weights_are_refused_by_verify(folder, root):
+    """model.name, model.path"""
     configure(root, model={"path": str(folder), "precision": "fp32", "name": "bge-m3"})
     with pytest.raises(ModelFilesWrong, match="do not tell paraphrases"):
         weights.verified(load_config(root / "config.json"), root, "bge-m3")
 
 
 def test_case_46_a_home_with_bge_m3_has_a_generation_of_its_own(folder, root):
-    """20 passages with the embedded model, then with BGE-M3: another generation, other dimensions, every leg answers."""
+    """20 passages with the embedded model, then with BGE-M3: another generation, other dimensions, every leg answers;
+    model.precision is part of its name."""
     with opened(root) as home:
         for text in TEXTS:
             add(home, Caller(), content=text, type="fact", scope="global", force="alike on purpose")
