@@ -47,6 +47,8 @@ def evaluate(
     if own == (folder is not None):
         raise InvalidInput("`eval` needs FOLDER, or --own without one.", next_step="See `memoryd eval --help`.")
     if tasks is not None:
+        if ablations or report is not None or compare is not None:
+            raise InvalidInput("--ab takes none of --ablations, --report, --compare.", next_step="Leave these out.")
         _compare_arms(folder, tasks, as_json)
         return
     if report is not None:
@@ -76,7 +78,7 @@ def _measured(context: Context, folder: Path | None, ablations: bool, as_json: b
             return evaluate_all(folder, cache_path=_cache(), ablate=ablations, progress=progress)
         root = context.root
         vault = load_config(config_path(root, os.environ)).vault_folder(root)
-        return evaluate_own(root, vault, cache_path=_cache(), progress=progress)
+        return evaluate_own(root, vault, cache_path=_cache(), ablate=ablations, progress=progress)
 
 
 def _compare_arms(folder: Path | None, tasks: Path, as_json: bool) -> None:

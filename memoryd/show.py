@@ -108,8 +108,18 @@ def _legs(explain: Mapping[str, Any]) -> str:
     parts = []
     for leg, rank in explain["ranks"].items():
         parts.append(f"{leg} no. {rank} ({scores[leg]:.3f})" if leg in scores else f"{leg} no. {rank}")
-    parts += [f"{name} {shown(value)}" for name, value in explain.items() if name not in ("ranks", "scores", "fused")]
+    parts += [
+        f"{name} {shown(_rounded(value))}"
+        for name, value in explain.items()
+        if name not in ("ranks", "scores", "fused")
+    ]
     return f"{', '.join(parts)}: together {explain['fused']:.4f}"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: f"{one:+.3f}" if isinstance(one, float) else one for name, one in value.items()}
+    return value
 
 
 def _explained(out: Console, explain: Mapping[str, Any]) -> None:

@@ -9,15 +9,13 @@ from memoryd.operations import answers
 from memoryd.operations.home import Home
 from memoryd.operations.reordering import in_force
 from memoryd.records import Filter, LegHit
-from memoryd.search.fusion import DENSE, LEXICAL, SPARSE
+from memoryd.search.fusion import DENSE, LEXICAL, SPARSE, K
 from memoryd.search.pipeline import Ranked, weighed
 from memoryd.search.recipe import ABLATIONS, RECIPE, Recipe
 
 HYBRID = "hybrid"
 RRF = "rrf"
 ALWAYS = (LEXICAL, DENSE)
-K = 60
-"""Of plain reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009); ranks count from 1."""
 
 
 @dataclass(slots=True)

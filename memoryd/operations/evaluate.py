@@ -89,7 +89,12 @@ def evaluate(
 
 
 def evaluate_own(
-    root: Path, vault: Path, *, cache_path: Path, progress: Progress = lambda _done, _total, _note: None
+    root: Path,
+    vault: Path,
+    *,
+    cache_path: Path,
+    ablate: bool = False,
+    progress: Progress = lambda _done, _total, _note: None,
 ) -> dict[str, Any]:
     """A report over a copy of the vault of the home at `root`; the home itself is only read.
 
@@ -124,7 +129,7 @@ def evaluate_own(
             )
             for number, one in enumerate(own)
         ]
-        outcome = ask_all(home, asked, ablate=False, progress=progress)
+        outcome = ask_all(home, asked, ablate=ablate, progress=progress)
         digest = sha256_hex("\0".join(sorted(one.text for one in own)).encode("utf-8", "surrogatepass"))
         return _report({OWN: {"digest": digest, **_sizes(home), **told(asked, outcome)}})
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from memoryd.extract.dates import Span
 from memoryd.records import NO_TRAITS, LegHit, Traits
@@ -19,7 +18,8 @@ from memoryd.search.recipe import RECIPE, Recipe
 
 LEXICAL, DENSE, SPARSE, EXACT = "lexical", "dense", "sparse", "exact"
 K = 60
-"""Of the baseline by ranks: they count from 1, so the first hit of a leg scores 1 / 61."""
+"""Of plain reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009): ranks count from 1, so the first hit of a leg
+scores 1 / 61."""
 OUTSTANDING = 3
 TELLING = 10
 """First hits of a leg that say whether code is searched."""
@@ -76,25 +76,14 @@ class _Held:
 _Leg = dict[str, _Held]
 
 
-def fuse(
-    legs: Mapping[str, Sequence[LegHit]],
-    limit: int | None = None,
-    *,
-    question: Question | None = None,
-    recipe: Recipe = RECIPE,
-) -> list[Fused]:
-    """The best `limit` documents of all legs (all when None), best first.
+def each_fused(
+    legs: Mapping[str, Sequence[LegHit]], *, question: Question | None = None, recipe: Recipe = RECIPE
+) -> Iterator[Fused]:
+    """The documents of all legs, best first, one after the other: most searches need a few.
 
     Each leg's hits come best first and may name a document several times. One leg alone keeps its order of documents,
     lifts aside. Equal scores go by document id.
     """
-    return list(islice(each_fused(legs, question=question, recipe=recipe), limit))
-
-
-def each_fused(
-    legs: Mapping[str, Sequence[LegHit]], *, question: Question | None = None, recipe: Recipe = RECIPE
-) -> Iterator[Fused]:
-    """All of them, one after the other: most searches need a few."""
     asked = question or Question()
     held = {name: _collapse(name, hits, recipe) for name, hits in sorted(legs.items()) if hits}
     ranks = {name: _ranks(leg) for name, leg in held.items()}

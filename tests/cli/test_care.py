@@ -120,6 +120,12 @@ def test_a_report_without_its_extra_fails_before_anything_is_measured(shell, tmp
     assert (told["code"], (tmp_path / "report").exists()) == ("extra-missing", False)
 
 
+def test_tasks_go_with_no_option_that_would_do_nothing(shell, tmp_path):
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('{"question": "where", "expected": ["here"]}\n')
+    assert "--ablations" in shell.error("eval", tmp_path, "--ab", tasks, "--ablations")["message"]
+
+
 def test_eval_names_what_is_missing_of_a_set(shell, tmp_path):
     folder = tmp_path / "set"
     folder.mkdir()

@@ -34,3 +34,9 @@ def test_surroundings_and_other_places_of_a_hit_are_named(capsys):
     assert "after it t/3" in lines
     show.hits({**ANSWER, "memories": [HIT]})
     assert "also" not in capsys.readouterr().out
+
+
+def test_what_speaks_for_a_hit_is_told_in_few_digits(capsys):
+    explain = {"ranks": {"dense": 1}, "scores": {"dense": 0.6651}, "lifts": {"thread": -0.302542453}, "fused": 1.91948}
+    show.hits({**ANSWER, "memories": [HIT | {"explain": explain}]})
+    assert "dense no. 1 (0.665), lifts thread -0.303: together 1.9195" in capsys.readouterr().out

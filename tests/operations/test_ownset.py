@@ -54,7 +54,7 @@ def test_the_home_is_only_read_and_recalled_facts_are_a_category(root, tmp_path)
         reading.search(home, HERE, query="when are releases cut", max_results=1)
         home.count_recalls()
     before = held(root)
-    report = evaluate_own(root, root / "vault", cache_path=tmp_path / "cache" / "embeddings.db")
+    report = evaluate_own(root, root / "vault", cache_path=tmp_path / "cache" / "embeddings.db", ablate=True)
     assert held(root) == before
     own = report["sets"]["own"]
     assert own["queries"] == 5
@@ -65,3 +65,4 @@ def test_the_home_is_only_read_and_recalled_facts_are_a_category(root, tmp_path)
         "outdated": 1,
     }
     assert own["arms"]["hybrid"]["recall@5"] == 1.0
+    assert "without dense" in own["ablations"]

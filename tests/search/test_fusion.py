@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,14 @@ from hypothesis import strategies as st
 from memoryd.extract.dates import first_day, meant
 from memoryd.extract.turns import name_number
 from memoryd.records import LegHit, Traits
-from memoryd.search.fusion import K, Question, Scale, dense_weight, fuse
+from memoryd.search.fusion import K, Question, Scale, dense_weight, each_fused
 from memoryd.search.recipe import ABLATIONS, RECIPE
+
+
+def fuse(legs, limit=None, **more):
+    """The best `limit` documents."""
+    return list(islice(each_fused(legs, **more), limit))
+
 
 EVEN = replace(RECIPE, exact_weight=1.0, sparse_weight=1.0)
 
