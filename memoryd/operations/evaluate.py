@@ -19,7 +19,7 @@ from memoryd.operations import indexing, ingest
 from memoryd.operations.asking import Asked, Progress, ask_all, told
 from memoryd.operations.beir import Item, LabelledSet, read_set
 from memoryd.operations.home import Home
-from memoryd.operations.ownset import questions
+from memoryd.operations.ownset import Question, questions
 from memoryd.operations.temporary import temporary_home
 from memoryd.records import GLOBAL_SCOPE, ScopeRecord
 from memoryd.runtime import VERSION
@@ -100,17 +100,7 @@ def evaluate_own(
 
     Raises InvalidInput where the vault answers no question, HomeError kinds, ModelError kinds.
     """
-
-    def lay_out(copy: Path) -> None:
-        shutil.copytree(vault, copy / "vault", symlinks=True)
-        if (root / "state.db").exists():
-            with (
-                closing(sqlite3.connect(f"{(root / 'state.db').absolute().as_uri()}?mode=ro", uri=True)) as source,
-                closing(sqlite3.connect(copy / "state.db")) as target,
-            ):
-                source.backup(target)
-
-    with temporary_home(cache_path, lay_out=lay_out) as home:
+    with temporary_home(cache_path, lay_out=lambda copy: _lay_out(root, vault, copy)) as home:
         _index(home, progress)
         own = questions(home, home.state.recalls.all())
         if not own:
@@ -118,20 +108,25 @@ def evaluate_own(
                 f"The vault {vault} holds no memory in force that could be asked for.",
                 next_step="Remember something first, or name a set in BEIR form.",
             )
-        asked = [
-            Asked(
-                str(number),
-                one.text,
-                one.scopes,
-                {one.answer: 1},
-                None,
-                (one.category, *(["recalled"] if one.recalled else [])),
-            )
-            for number, one in enumerate(own)
-        ]
+        asked = [_asked(number, one) for number, one in enumerate(own)]
         outcome = ask_all(home, asked, ablate=ablate, progress=progress)
         digest = sha256_hex("\0".join(sorted(one.text for one in own)).encode("utf-8", "surrogatepass"))
         return _report({OWN: {"digest": digest, **_sizes(home), **told(asked, outcome)}})
+
+
+def _lay_out(root: Path, vault: Path, copy: Path) -> None:
+    shutil.copytree(vault, copy / "vault", symlinks=True)
+    if (root / "state.db").exists():
+        with (
+            closing(sqlite3.connect(f"{(root / 'state.db').absolute().as_uri()}?mode=ro", uri=True)) as source,
+            closing(sqlite3.connect(copy / "state.db")) as target,
+        ):
+            source.backup(target)
+
+
+def _asked(number: int, one: Question) -> Asked:
+    categories = (one.category, *(["recalled"] if one.recalled else []))
+    return Asked(str(number), one.text, one.scopes, {one.answer: 1}, None, categories)
 
 
 def _report(sets: Mapping[str, Any]) -> dict[str, Any]:

@@ -136,9 +136,9 @@ def _follow_packs(home: Home) -> bool:
         return False
 
 
-def pending(home: Home, generation: Generation | None = None) -> int:
+def pending(home: Home) -> int:
     """Documents that at least one working leg has not taken in yet, plus memories not yet in packs."""
-    generation = generation or home.generation
+    generation = home.generation
     if generation is None:
         return home.documents.live_count() + len(home.fresh)
     mark = generation.watermark

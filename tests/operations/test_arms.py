@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +68,10 @@ def test_a_malformed_task_is_named_with_its_line(tmp_path, line):
     with pytest.raises(InvalidInput) as told:
         read_tasks(path)
     assert "tasks.jsonl:1" in str(told.value) or "holds no task" in str(told.value)
+
+
+def test_every_answer_of_the_shipped_tasks_stands_in_the_documents_that_they_are_about():
+    root = Path(__file__).parents[2]
+    pages = "\n".join(page.read_text("utf-8") for page in sorted((root / "docs").rglob("*.md")))
+    shipped = read_tasks(root / "tests" / "benchmarks" / "tasks.jsonl")
+    assert [task.question for task in shipped if not holds(pages, task.expected)] == []
