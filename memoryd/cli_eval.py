@@ -39,7 +39,7 @@ def evaluate(
     tasks: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure retrieval, in a temporary home.
+    """Measure retrieval, in a temporary home with model and search as this home's settings say.
 
     FOLDER is a set in BEIR form (corpus.jsonl, queries.jsonl, qrels.tsv), or holds several. With --ab it holds the
     text files that TASKS (one JSON object a line: `question`, `expected`) are about.
@@ -72,13 +72,16 @@ def _measured(context: Context, folder: Path | None, ablations: bool, as_json: b
     from memoryd import show
     from memoryd.config import config_path, load_config
     from memoryd.operations.evaluate import evaluate_all, evaluate_own
+    from memoryd.operations.temporary import measured_as
 
+    root = context.root
+    loaded = load_config(config_path(root, os.environ))
     with show.Bar(quiet=as_json) as progress:
+        common: dict[str, Any] = {"cache_path": _cache(), "ablate": ablations, "progress": progress}
+        common["settings"] = measured_as(loaded, root)
         if folder is not None:
-            return evaluate_all(folder, cache_path=_cache(), ablate=ablations, progress=progress)
-        root = context.root
-        vault = load_config(config_path(root, os.environ)).vault_folder(root)
-        return evaluate_own(root, vault, cache_path=_cache(), ablate=ablations, progress=progress)
+            return evaluate_all(folder, **common)
+        return evaluate_own(root, loaded.vault_folder(root), **common)
 
 
 def _compare_arms(folder: Path | None, tasks: Path, as_json: bool) -> None:

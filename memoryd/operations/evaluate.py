@@ -21,8 +21,10 @@ from memoryd.operations.beir import Item, LabelledSet, read_set
 from memoryd.operations.home import Home
 from memoryd.operations.ownset import Question, questions
 from memoryd.operations.temporary import temporary_home
+from memoryd.operations.tuning import THRESHOLDS
 from memoryd.records import GLOBAL_SCOPE, ScopeRecord
 from memoryd.runtime import VERSION
+from memoryd.search.synonyms import NAME as SYNONYMS
 
 SOURCE = "eval"
 FILES = ("corpus.jsonl", "queries.jsonl", "qrels.tsv")
@@ -30,9 +32,14 @@ OWN = "own"
 
 
 def evaluate_all(
-    folder: Path, *, cache_path: Path, ablate: bool = False, progress: Progress = lambda _done, _total, _note: None
+    folder: Path,
+    *,
+    cache_path: Path,
+    settings: Mapping[str, Any] | None = None,
+    ablate: bool = False,
+    progress: Progress = lambda _done, _total, _note: None,
 ) -> dict[str, Any]:
-    """A report over one set, or over all sets in the folders below `folder`.
+    """A report over one set, or over all sets in the folders below `folder`, with these settings (else the defaults).
 
     Raises InvalidInput where there is none, or one is malformed; ModelError kinds when the model does not work.
     """
@@ -41,6 +48,7 @@ def evaluate_all(
         sets[place.name] = evaluate(
             place,
             cache_path=cache_path,
+            settings=settings,
             ablate=ablate,
             progress=lambda done, total, note, name=place.name: progress(done, total, f"{name}: {note}"),  # type: ignore[misc]
         )
@@ -63,6 +71,7 @@ def evaluate(
     folder: Path,
     *,
     cache_path: Path,
+    settings: Mapping[str, Any] | None = None,
     ablate: bool = False,
     progress: Progress = lambda _done, _total, _note: None,
 ) -> dict[str, Any]:
@@ -71,7 +80,7 @@ def evaluate(
     Raises InvalidInput when the folder is not in BEIR form, ModelError kinds when the model does not work.
     """
     labelled = read_set(folder)
-    with temporary_home(cache_path) as home:
+    with temporary_home(cache_path, settings) as home:
         index_set(home, labelled, progress)
         asked = [
             Asked(
@@ -93,6 +102,7 @@ def evaluate_own(
     vault: Path,
     *,
     cache_path: Path,
+    settings: Mapping[str, Any] | None = None,
     ablate: bool = False,
     progress: Progress = lambda _done, _total, _note: None,
 ) -> dict[str, Any]:
@@ -100,7 +110,7 @@ def evaluate_own(
 
     Raises InvalidInput where the vault answers no question, HomeError kinds, ModelError kinds.
     """
-    with temporary_home(cache_path, lay_out=lambda copy: _lay_out(root, vault, copy)) as home:
+    with temporary_home(cache_path, settings, lay_out=lambda copy: _lay_out(root, vault, copy)) as home:
         _index(home, progress)
         own = questions(home, home.state.recalls.all())
         if not own:
@@ -116,6 +126,9 @@ def evaluate_own(
 
 def _lay_out(root: Path, vault: Path, copy: Path) -> None:
     shutil.copytree(vault, copy / "vault", symlinks=True)
+    for name in (SYNONYMS, THRESHOLDS):
+        if (root / name).is_file():
+            shutil.copyfile(root / name, copy / name)
     if (root / "state.db").exists():
         with (
             closing(sqlite3.connect(f"{(root / 'state.db').absolute().as_uri()}?mode=ro", uri=True)) as source,

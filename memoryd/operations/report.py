@@ -27,7 +27,9 @@ def pooled(found: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 
 def regressions(found: Mapping[str, Any], committed: Mapping[str, Any]) -> list[str]:
     """What is worse than in the committed report by more than chance explains: the upper end of the 95 % interval of
-    the paired difference is below zero. A set that was measured on other files is named, too."""
+    the paired difference is below zero. A set that was measured on other files is named, too, and another model."""
+    if found["model"]["fingerprint"] != committed["model"]["fingerprint"]:
+        return [f"The committed report was made with {committed['model']['name']}; nothing can be compared."]
     told = []
     for name, new in found["sets"].items():
         old = committed["sets"].get(name)

@@ -9,10 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from memoryd.config import LoadedConfig
 from memoryd.errors import HomeError
 from memoryd.operations.home import Home, open_home
 from memoryd.operations.owner import own_home
 from memoryd.operations.recover import recover
+
+
+def measured_as(loaded: LoadedConfig, root: Path) -> dict[str, Any]:
+    """The settings of the home at `root` that decide what a search finds. Raises ConfigError."""
+    model = loaded.config.model.model_dump()
+    places = {"path": str(loaded.model_folder(root)), "reranker_path": str(loaded.reranker_folder(root))}
+    return {"model": model | places, "search": loaded.config.search.model_dump()}
 
 
 @contextmanager

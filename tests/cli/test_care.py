@@ -120,6 +120,17 @@ def test_a_report_without_its_extra_fails_before_anything_is_measured(shell, tmp
     assert (told["code"], (tmp_path / "report").exists()) == ("extra-missing", False)
 
 
+def test_eval_measures_with_the_model_and_the_search_of_this_home(shell, tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "The cat sat on the mat."}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "cat mat"}\n')
+    (folder / "qrels.tsv").write_text("q1\td1\t1\n")
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "config.json").write_text('{"model": {"name": "bge-m3"}}')
+    assert shell.error("eval", folder)["code"] == "model-files-wrong"
+
+
 def test_tasks_go_with_no_option_that_would_do_nothing(shell, tmp_path):
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text('{"question": "where", "expected": ["here"]}\n')

@@ -57,6 +57,13 @@ def test_a_set_with_other_files_cannot_be_compared_and_a_new_one_has_nothing_to_
     assert told.startswith("one: its files are not those")
 
 
+def test_a_report_of_another_model_compares_with_nothing():
+    other = report(one=found(GOOD)) | {"model": {"name": "big", "fingerprint": "0" * 64}}
+    assert regressions(report(one=found(GOOD)), other) == [
+        "The committed report was made with big; nothing can be compared."
+    ]
+
+
 def test_the_page_holds_every_arm_category_ablation_and_interval():
     page = markdown(report(one=found(GOOD), other=found(GOOD)), ["arms.svg"])
     assert "| one | 100 | 0.400 | 0.650 | 0.250 | +0.1000 [+0.0500, +0.1500] | 2.0 |" in page
