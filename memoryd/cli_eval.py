@@ -56,10 +56,10 @@ def evaluate(
 
         require_engine()
     data = _measured(context, folder, ablations, as_json)
-    worse = _compared(data, compare)
+    worse, new = _compared(data, compare)
     if report is not None:
         _write(data, report)
-    emit({**data, "regressions": worse}, as_json, lambda: _show(data, worse))
+    emit({**data, "regressions": worse, "uncompared": new}, as_json, lambda: _show(data, worse, new))
     if worse:
         raise SystemExit(FAILED)
 
@@ -95,13 +95,15 @@ def _compare_arms(folder: Path | None, tasks: Path, as_json: bool) -> None:
     emit(data, as_json, lambda: _show_arms(data))
 
 
-def _compared(data: Mapping[str, Any], committed: Path | None) -> list[str]:
-    from memoryd.operations.report import regressions
+def _compared(data: Mapping[str, Any], committed: Path | None) -> tuple[list[str], list[str]]:
+    """What is worse, and the sets that the report does not know."""
+    from memoryd.operations.report import regressions, uncompared
 
     if committed is None:
-        return []
+        return [], []
     try:
-        return regressions(data, json.loads(committed.read_text()))
+        old = json.loads(committed.read_text())
+        return regressions(data, old), uncompared(data, old)
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"{committed} is no report of `memoryd eval`.") from error
 
@@ -115,7 +117,7 @@ def _write(data: Mapping[str, Any], folder: Path) -> None:
     (folder / "report.md").write_text(markdown(data, draw(data, folder)))
 
 
-def _show(data: Mapping[str, Any], worse: list[str]) -> None:
+def _show(data: Mapping[str, Any], worse: list[str], new: list[str]) -> None:
     from memoryd import show
 
     for name, one in data["sets"].items():
@@ -128,6 +130,8 @@ def _show(data: Mapping[str, Any], worse: list[str]) -> None:
         click.echo(f"hybrid minus {one['best_leg']}: {span}; latency {show.shown(one['latency_ms'])} ms")
     for line in worse:
         click.echo(f"Worse: {line}")
+    for name in new:
+        click.echo(f"Not compared: {name} does not stand in the committed report.")
 
 
 def _show_arms(data: Mapping[str, Any]) -> None:

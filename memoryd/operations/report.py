@@ -47,6 +47,11 @@ def regressions(found: Mapping[str, Any], committed: Mapping[str, Any]) -> list[
     return told
 
 
+def uncompared(found: Mapping[str, Any], committed: Mapping[str, Any]) -> list[str]:
+    """The sets of which the committed report says nothing."""
+    return [name for name in found["sets"] if name not in committed["sets"]]
+
+
 def _change(new: Sequence[int], old: Sequence[int] | None) -> dict[str, float] | None:
     if old is None or len(old) != len(new):
         return None

@@ -8,7 +8,7 @@ import pytest
 
 from memoryd.errors import ExtraMissing
 from memoryd.operations import plots
-from memoryd.operations.report import markdown, pooled, regressions
+from memoryd.operations.report import markdown, pooled, regressions, uncompared
 from memoryd.operations.scoring import MEASURES
 
 
@@ -53,6 +53,7 @@ def test_only_what_is_worse_beyond_its_interval_is_a_regression():
 def test_a_set_with_other_files_cannot_be_compared_and_a_new_one_has_nothing_to_lose():
     committed = report(one=found(GOOD))
     assert regressions(report(new=found([0] * 8)), committed) == []
+    assert uncompared(report(new=found([0] * 8), one=found(GOOD)), committed) == ["new"]
     (told,) = regressions(report(one=found(GOOD, digest="d2")), committed)
     assert told.startswith("one: its files are not those")
 
