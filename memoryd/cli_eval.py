@@ -39,7 +39,9 @@ def evaluate(
     tasks: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure retrieval, in a temporary home with model and search as this home's settings say.
+    """Measure retrieval, in a temporary home.
+
+    Model and search are as the settings of this home say.
 
     FOLDER is a set in BEIR form (corpus.jsonl, queries.jsonl, qrels.tsv), or holds several. With --ab it holds the
     text files that TASKS (one JSON object a line: `question`, `expected`) are about.
