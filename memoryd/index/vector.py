@@ -340,8 +340,12 @@ def _sync_log(folder: Path) -> None:
 
 
 def require_room(path: Path, free: Callable[[Path], int] | None = None) -> None:
-    """The engine writes into sparse mapped files: on a full disk the process would end by SIGBUS. Raises DiskFull."""
-    left = free(path) if free is not None else shutil.disk_usage(path).free
+    """The engine writes into sparse mapped files: on a full disk the process would end by SIGBUS. Raises DiskFull, and
+    IndexDamaged where there is no such directory any more."""
+    try:
+        left = free(path) if free is not None else shutil.disk_usage(path).free
+    except FileNotFoundError as error:
+        raise IndexDamaged(f"The vector index in {path} is gone.", path=str(path)) from error
     if left < MIN_FREE:
         raise DiskFull(f"Only {left >> 20} MiB are free for the vector index in {path}.", path=str(path))
 

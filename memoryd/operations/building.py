@@ -7,13 +7,14 @@ looked at, and one pointer moves. Until then nothing serves that was not there b
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memoryd.errors import IndexMismatch
+from memoryd.errors import IndexMismatch, IndexProblem
 from memoryd.index.generations import Generation
 from memoryd.index.marks import Watermark
 from memoryd.operations import canary
@@ -28,6 +29,7 @@ BESIDE_FROM = 500
 """Documents from which on other processes fill the legs: starting them takes about half a second."""
 EMBED_PAGE = 1000
 EMBED_SECONDS = 2.0
+_log = logging.getLogger(__name__)
 
 
 class Build:
@@ -194,7 +196,7 @@ def require_whole(home: Home, generation: Generation) -> None:
 
 
 def swap(home: Home, generation: Generation) -> None:
-    """Serve `generation` from now on and remove the others."""
+    """Serve `generation` from now on and remove the others; one that fails when it is closed keeps nothing back."""
     with home.index_lane:
         home.generations.publish(generation)
         old, home.generation = home.generation, generation
@@ -202,6 +204,14 @@ def swap(home: Home, generation: Generation) -> None:
         home.settled.clear()
         home.renew, home.examined = "", home.clock()
         if old is not None:
-            old.close()
-        home.generations.collect()
+            _close(old)
+        with suppress(OSError):  # the next start, or the next generation, tries again
+            home.generations.collect()
     home.work.set()
+
+
+def _close(old: Generation) -> None:
+    try:
+        old.close()
+    except (IndexProblem, OSError) as error:  # damaged ones are replaced, and their successor serves already
+        _log.warning("the former generation did not close: %s", error)

@@ -60,13 +60,14 @@ def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
             open_generation(home)
         if home.generation is None:
             return False
-        if step_lexical(home, home.generation):
+        if _step(home, lambda generation: step_lexical(home, generation)):
             return True
         if home.heal:
             heal(home, home.heal.pop(), stop)
             return True
         # what is damaged takes nothing more in: its successor is built below
-        if not _is_damaged(home.generation, "vectors") and step_vectors(home, home.generation, stop):
+        vectors = not _is_damaged(home.generation, "vectors")
+        if vectors and _step(home, lambda generation: step_vectors(home, generation, stop)):
             return True
         if home.generation.lexical is not None:
             home.generation.lexical.rest()  # the writer's memory is not needed until the next write
@@ -74,6 +75,18 @@ def catch_up(home: Home, stop: Callable[[], bool] = lambda: False) -> bool:
         return True
     _rest(home)
     return False
+
+
+def _step(home: Home, take_in: Callable[[Generation], bool]) -> bool:
+    """A step of one leg; one that shows damage is no step but the reason for a successor."""
+    assert home.generation is not None
+    try:
+        return take_in(home.generation)
+    except IndexDamaged as error:
+        if not home.renew:
+            _log.warning("%s", error.message)
+        home.renew = home.renew or error.message
+        return False
 
 
 def _build(home: Home, stop: Callable[[], bool]) -> bool:

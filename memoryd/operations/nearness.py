@@ -18,6 +18,8 @@ from typing import Any
 from memoryd.operations.home import Home
 
 THRESHOLDS = "thresholds.json"
+NOTICE = "likeness"
+"""What `read_cuts` has to say of that file; a notice by its name is of the calibrations that stand beside."""
 PLAIN = "words"
 """The name under which cuts stand that hold without any model."""
 _log = logging.getLogger(__name__)
@@ -68,21 +70,21 @@ def read_cuts(home: Home) -> dict[str, Cuts]:
     """Cuts by model fingerprint; what cannot be read counts as never measured, and a notice says so."""
     path = home.root / THRESHOLDS
     try:
-        told = json.loads(path.read_bytes())["models"]
+        told = json.loads(path.read_bytes()).get("models", {})
         names = {one.name for one in fields(Cuts)}
         found = {model: Cuts(**{k: v for k, v in told[model].items() if k in names}) for model in told}
     except FileNotFoundError:
         found = {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        home.notices[THRESHOLDS] = f"{path} cannot be read ({error}): run `memoryd calibrate`."
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        home.notices[NOTICE] = f"{path} cannot be read ({error}): run `memoryd calibrate`."
         return {}
-    home.notices.pop(THRESHOLDS, None)
+    home.notices.pop(NOTICE, None)
     return found
 
 
 def _beside(home: Home) -> dict[str, Any]:
     """What else the file holds: calibrations of relevance."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         told = json.loads((home.root / THRESHOLDS).read_bytes())
         return told if isinstance(told, dict) else {}
     return {}
@@ -93,4 +95,4 @@ def keep_cuts(home: Home, measured: Mapping[str, Cuts]) -> None:
     told = {name: asdict(one) for name, one in {**read_cuts(home), **measured}.items()}
     data = json.dumps({**_beside(home), "v": 1, "models": told}, indent=2, sort_keys=True) + "\n"
     home.files.replace(home.root / THRESHOLDS, data.encode(), owner="thresholds")
-    home.notices.pop(THRESHOLDS, None)
+    home.notices.pop(NOTICE, None)

@@ -363,6 +363,19 @@ def test_a_sample_that_differs_is_told_in_answers_until_it_is_healed(closed):
         assert degraded(home) == {}
 
 
+@pytest.mark.parametrize("lost", ["", "lexical", "vectors"])
+def test_a_generation_that_loses_its_files_while_it_serves_is_made_anew(filled, lost):
+    """What is written then waits for the successor, not for the next start."""
+    old = filled.generation
+    shutil.rmtree(filled.root / "indexes" / "gen-1" / lost)
+    store(filled, ["ibex"])
+    settle(filled)
+    assert filled.generation is not old and not filled.generation.closed and degraded(filled) == {}
+    assert [one.name for one in (filled.root / "indexes").glob("gen-*")] == [f"gen-{filled.generation.number}"]
+    assert found(filled, "ibex", "keyword") == ["notes/ibex.md"]
+    assert "notes/ibex.md" in found(filled, "ibex", "semantic")
+
+
 def test_a_leg_that_cannot_open_is_made_anew(closed):
     root, before = closed
     shutil.rmtree(root / "indexes" / "gen-1" / "vectors" / "segments")

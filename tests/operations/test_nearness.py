@@ -10,6 +10,7 @@ import pytest
 from memoryd.operations.nearness import (
     DEFAULT,
     DEFAULT_WORDS,
+    NOTICE,
     PLAIN,
     THRESHOLDS,
     Cuts,
@@ -35,14 +36,14 @@ def test_cuts_are_those_of_the_active_model_and_never_of_another(home):
     assert read_cuts(home)["another"] == Cuts(0.1, 0.2), "what is known of other models stays"
 
 
-@pytest.mark.parametrize("told", ["{", "[]", '{"models": {"m": {"similar": 1}}}', '{"models": 3}'])
+@pytest.mark.parametrize("told", ["{", "[]", '{"models": {"m": {"similar": 1}}}', '{"models": 3}', "[" * 100_000])
 def test_an_unreadable_file_counts_as_never_measured_and_is_told_of(home, told):
     path = home.root / THRESHOLDS
     path.write_text(told)
     assert cuts(home) == DEFAULT
-    assert "memoryd calibrate" in home.notices[THRESHOLDS]
+    assert "memoryd calibrate" in home.notices[NOTICE]
     keep_cuts(home, {"m": Cuts(0.1, 0.2)})
-    assert THRESHOLDS not in home.notices
+    assert NOTICE not in home.notices
     assert json.loads(path.read_text())["models"] == {"m": {"similar": 0.1, "revision": 0.2, "gap": True}}
 
 

@@ -9,7 +9,7 @@ import pytest
 from memoryd.models.identity import EMBEDDED
 from memoryd.operations import gateway, reading
 from memoryd.operations.home import Caller
-from memoryd.operations.nearness import Cuts, keep_cuts, read_cuts
+from memoryd.operations.nearness import NOTICE, Cuts, keep_cuts, read_cuts
 from memoryd.operations.scan import scan_corpora
 from memoryd.operations.tuning import Tuning, calibrations
 from tests.operations.conftest import configure, opened, settle
@@ -67,7 +67,11 @@ def test_a_calibration_of_the_user_counts_at_once(cache):
     assert reading.search(cache, HERE, query="printer", mode="keyword")["memories"][0]["relevance"] > 0.9
     (cache.root / "thresholds.json").write_text("{")
     assert titles(cache, "Which of the floors has the big printer?")[0] == "The printer is on the second floor."
-    assert "thresholds.json" in cache.notices
+    read_cuts(cache)
+    assert "does not count" in cache.notices["thresholds.json"], "what is said of the cuts stands beside"
+    (cache.root / "thresholds.json").write_text('{"relevance": {"another": {"floor": true, "flor": 1}}}')
+    assert titles(cache, "Which of the floors has the big printer?")[0] == "The printer is on the second floor."
+    assert (read_cuts(cache), "thresholds.json" in cache.notices, NOTICE in cache.notices) == ({}, True, False)
 
 
 @pytest.mark.parametrize(
