@@ -37,7 +37,7 @@ def start_daemon(paths: runtime.RuntimePaths, host: Host, deadline: float) -> No
     if "error" in report:
         error = report["error"]
         raise NotSent(
-            f"the daemon could not start: {error.get('message')}",
+            f"the daemon could not start: {str(error.get('message')).rstrip('.')}",
             code=error.get("code", "daemon-unavailable"),
             next_step=error.get("next_step", ""),
             log=paths.log_file,

@@ -162,6 +162,7 @@ def test_a_port_in_use_is_a_clear_reason_not_to_start(stack: Stack):
         stack.settings(listen=f"127.0.0.1:{taken.getsockname()[1]}")
         error = stack.proxy().request("tools/list")["error"]
     assert error["data"]["code"] == "config-error" and "health.listen" in error["message"]
+    assert ".. " not in error["message"]
 
 
 def test_the_peers_uid_decides(monkeypatch: pytest.MonkeyPatch):
