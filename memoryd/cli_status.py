@@ -97,7 +97,7 @@ def _problems(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "twice", f"the id {one['id'][:12]} stands in {' and '.join(one['paths'])}"
     for one in data["index"]["degraded"]:
         yield "index", f"{one['leg']}: {one['message']} {spoken(one.get('next_step', ''))}".rstrip()
-    if data["model"].get("last_error"):
+    if data["model"].get("last_error") and data["model"]["state"] != "ready":
         yield "model", str(data["model"]["last_error"])
     for one in data["corpora"]:
         if one["problem"]:

@@ -25,6 +25,8 @@ LOAD_SECONDS = 600.0
 """A first load of BGE-M3 also writes its weights anew, in another precision."""
 FORWARD_SECONDS = 120.0
 """A child that says nothing for so long counts as dead."""
+QUERY_SECONDS = 30.0
+"""The same for a query: one short text, for which a session waits."""
 END_SECONDS = 1.0
 
 
@@ -90,9 +92,8 @@ class ModelProcess:
         Raises TextFailed (of one or more of them), ChildFailed.
         """
         lengths, payload = joined([self._counted(text) for text in texts])
-        answer = self._asked(
-            {"op": "encode", "lengths": lengths, "tokens": tokens, "query": query}, payload, FORWARD_SECONDS
-        )
+        header = {"op": "encode", "lengths": lengths, "tokens": tokens, "query": query}
+        answer = self._asked(header, payload, QUERY_SECONDS if query else FORWARD_SECONDS)
         parts = self._parts(answer)
         found = [Encoded(*parts[start : start + 3]) for start in range(0, len(parts), 3)]
         if len(found) != len(texts) or any(len(one.dense) != self._spec.identity.dims * 4 for one in found):

@@ -21,7 +21,7 @@ SECTION = "relevance"
 MAX_BYTES = 1 << 20
 SHIPPED = {EMBEDDED_MODEL.fingerprint: replace(EMBEDDED, model=EMBEDDED_MODEL.fingerprint)}
 NUMBERS = ("constant", "cosine", "share", "unknown", "nearest", "floor", "cosines_floor")
-THREES = ("cosines", "words")
+THREES = ("cosines", "words", "beside")
 Value = TypeVar("Value")
 
 

@@ -1,7 +1,8 @@
 """How likely is it that a hit answers the query, from 0 to 1, and from which value on is it shown at all?
 
 Logistic regression on judged hits of labelled sets against the best hits of questions to sets of another subject. It
-holds for one embedding model only: cosines of two models do not compare.
+holds for one embedding model only: cosines of two models do not compare. That says mostly whether there is an answer;
+which hit is it, its distance to the best one tells: the value of every other hit is cut down by that.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ class Calibration:
     cosines: tuple[float, float, float] = (-8.256, 3.263, 15.792)
     cosines_floor: float = 0.0
     words: tuple[float, float, float] = (-0.703, 2.341, -2.382)
+    beside: tuple[float, float, float] = (-0.883, 7.291, 2.514)
+    beside_cosines: tuple[float, float] = (-1.195, 9.454)
+    beside_words: tuple[float, float] = (-1.443, 3.675)
+    """Odds of a hit by its cosine and its share, each less the best one (constant, cosine, share); by one of them."""
     ascii_only: bool = False
     """The model knows no other scripts: of such queries only words tell."""
     scale: Scale = field(default_factory=Scale)
@@ -73,18 +78,33 @@ class _Judge:
         self.dense = bool(cosines) and not foreign
         self.few = len(set(query_terms(query).words)) <= FEW_WORDS
         self.asked = asked if asked is not None and not asked.corrected else None
+        self.most = self._share(asked.hits[0].score) if asked is not None and asked.hits else 0.0
 
     def verdict(self, hit: Fused) -> tuple[Fused, bool]:
-        share = self._share(hit)
-        evidence = max(-STRONG, min(STRONG, self._evidence(hit, share)))
-        relevance = 1 / (1 + math.exp(-evidence))
+        share = self._share(hit.scores.get(LEXICAL, 0.0))
+        answered = _logistic(self._evidence(hit, share))
+        relevance = answered * self._beside(hit, share)
         relevance = round(max(relevance, 0.5) if EXACT in hit.scores else relevance, 4)
-        return replace(hit, relevance=relevance), relevance < self._floor(hit)
+        return replace(hit, relevance=relevance), answered < self._floor(hit)
 
-    def _share(self, hit: Fused) -> float:
+    def _share(self, score: float) -> float:
         if self.asked is None or not self.asked.weight:
             return 0.0
-        return min(1.0, hit.scores.get(LEXICAL, 0.0) / self.asked.weight)
+        return min(1.0, score / self.asked.weight)
+
+    def _beside(self, hit: Fused, share: float) -> float:
+        """How likely the hit is the right one, in shares of how likely one would be that is the best in every way."""
+        one = self.calibration
+        behind = min(0.0, hit.scores.get(DENSE, self.least) - self.nearest)
+        fewer = min(0.0, share - self.most)
+        if not self.dense:
+            constant, of_share = one.beside_words
+            return _logistic(constant + of_share * fewer) / _logistic(constant)
+        if self.asked is None:
+            constant, of_cosine = one.beside_cosines
+            return _logistic(constant + of_cosine * behind) / _logistic(constant)
+        constant, of_cosine, of_share = one.beside
+        return _logistic(constant + of_cosine * behind + of_share * fewer) / _logistic(constant)
 
     def _evidence(self, hit: Fused, share: float) -> float:
         one = self.calibration
@@ -102,3 +122,7 @@ class _Judge:
         if not self.dense or self.few or EXACT in hit.scores:
             return 0.0
         return self.calibration.floor if self.asked is not None else self.calibration.cosines_floor
+
+
+def _logistic(odds: float) -> float:
+    return 1 / (1 + math.exp(-max(-STRONG, min(STRONG, odds))))

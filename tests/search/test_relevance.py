@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memoryd.index.lexical import Asked
+from memoryd.records import LegHit
 from memoryd.search.fusion import Fused
 from memoryd.search.relevance import EMBEDDED, UNCALIBRATED, judged
 
@@ -30,6 +31,19 @@ def test_more_meaning_and_more_words_are_more_relevant():
     assert 0 <= low < half < high <= 1
     assert relevance(hit("a", dense=0.4, lexical=9.0))[0] > half > relevance(hit("a", dense=0.4))[0]
     assert relevance(hit("a", dense=0.4, lexical=5.0), replace(WORDS, unknown=0.9))[0] < half
+
+
+def test_what_stands_far_behind_the_best_hit_is_no_answer_because_that_one_is():
+    best, behind = hit("a", dense=0.7, lexical=8.0), hit("b", dense=0.2, lexical=1.0)
+    asked = replace(WORDS, hits=[LegHit("a", "p", 8.0)])
+    found = [one.relevance for one, _ in judged([best, behind], QUERY, [0.7, 0.2], asked, EMBEDDED)]
+    assert found[0] > 0.8 and found[1] < 0.15
+    alone = [one.relevance for one, _ in judged([best, behind], QUERY, [0.7, 0.2], None, EMBEDDED)]
+    assert alone[0] > 0.8 and alone[1] < 0.1
+    words = [
+        one.relevance for one, _ in judged([hit("a", lexical=8.0), hit("b", lexical=1.0)], QUERY, [], asked, EMBEDDED)
+    ]
+    assert words[1] < words[0] / 2
 
 
 def test_what_shares_a_word_by_chance_is_under_the_floor():
