@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 GLOBAL_SCOPE = "global"
@@ -230,6 +231,7 @@ class Traits(NamedTuple):
         return self.thread, self.number << 32 | self.speaker, self.day << 16 | self.parts << 8 | self.code
 
     @staticmethod
+    @lru_cache(8192)  # most entries of a corpus have the same few, and a search looks at hundreds
     def unpacked(thread: int, place: int, nature: int) -> Traits:
         """Inverse of `packed`."""
         parts = nature >> 8 & 255

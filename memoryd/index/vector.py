@@ -11,6 +11,7 @@ free, and leaves the rest to one full flush in 10,000 points and at the end.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import threading
@@ -208,7 +209,10 @@ class VectorIndex:
         )
         with self._using() as shard:
             points = shard.query(request)
-        return best([(point.score, str(point.id), point.payload) for point in points], limit)
+        lowest = points[limit - 1].score if len(points) > limit else -math.inf
+        # ids and payloads are made when they are looked at: not of those that cannot be among the best
+        kept = [point for point in points if point.score >= lowest]
+        return best([(point.score, str(point.id), point.payload) for point in kept], limit)
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """(document_id, passage_id) of every point, by passage id. Raises IndexDamaged."""

@@ -132,13 +132,13 @@ def _collapse(name: str, hits: Sequence[LegHit], recipe: Recipe) -> _Leg:
 
 def _best(hits: Sequence[LegHit]) -> _Leg:
     held: _Leg = {}
-    for hit in hits:
-        one = held.get(hit.document_id)
+    for document_id, passage_id, score, traits in hits:
+        one = held.get(document_id)
         if one is None:
-            held[hit.document_id] = _Held(hit.score, hit.score, hit.passage_id, hit.traits)
-        elif hit.passage_id and not one.passage_id:
+            held[document_id] = _Held(score, score, passage_id, traits)
+        elif passage_id and not one.passage_id:
             # A whole document says nothing about where to look: show its best passage, however low that stands.
-            one.passage_id, one.traits = hit.passage_id, hit.traits
+            one.passage_id, one.traits = passage_id, traits
     return held
 
 
@@ -161,10 +161,10 @@ def _nearest(hits: Sequence[LegHit], recipe: Recipe) -> _Leg:
     """A document counts its best cosine above the lowest one found, less the more passages it has."""
     held = _best(hits)
     counted: dict[str, float] = {}
-    for hit in hits:
-        score = hit.score - recipe.length * _LOGARITHMS[hit.traits.parts]
-        if score > counted.get(hit.document_id, -math.inf):
-            counted[hit.document_id] = score
+    for document_id, _, cosine, traits in hits:
+        score = cosine - recipe.length * _LOGARITHMS[traits.parts]
+        if score > counted.get(document_id, -math.inf):
+            counted[document_id] = score
     lowest = min(counted.values())
     for document, score in counted.items():
         held[document].counts = score - lowest
