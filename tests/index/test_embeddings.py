@@ -43,6 +43,7 @@ def test_what_was_put_is_got(cache):
 
 
 def test_case_46_vectors_of_two_models_never_mix(cache):
+    """Case 46."""
     cache.put_many(MODEL, {digest(1): unit(1)})
     assert cache.get_many(OTHER, [digest(1)]) == {} and cache.count(OTHER) == 0
     cache.put_many(OTHER, {digest(1): unit(2)})

@@ -73,6 +73,7 @@ def test_h22_any_length_and_any_characters_pass(shared):
 
 
 def test_case_48_concurrent_first_queries_load_the_model_once(make, tmp_path):
+    """Case 48."""
     host = make()
     with ThreadPoolExecutor(8) as pool:
         vectors = list(pool.map(lambda n: host.embed_query(f"query {n % 3}", 60), range(8)))

@@ -171,6 +171,7 @@ def test_turns_of_a_talk_find_their_answer_beside_them(root, tmp_path):
 
 
 def test_case_33_a_fact_far_inside_a_note_is_found_by_its_meaning(root, tmp_path):
+    """Case 33."""
     note = tmp_path / "docs" / "long.md"
     note.parent.mkdir()
     filler = "The committee met again and adjourned without any result worth noting here.\n\n"

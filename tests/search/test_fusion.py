@@ -55,6 +55,7 @@ def test_nothing_found_is_an_empty_list():
 
 @pytest.mark.parametrize("legs", [{}, {"dense": []}])
 def test_case_37_one_leg_keeps_its_order(legs):
+    """Case 37."""
     found = hits("z/1", "a/2", "m/1", "b/7", "a/1")
     fused = fuse({"lexical": found, **legs})
     assert order(fused) == ["z", "a", "m", "b"]
@@ -220,7 +221,7 @@ def drawn(chance: random.Random, *, words: float, meaning: tuple[float, float], 
     ids=["words tell", "code by prose", "both tell"],
 )
 def test_case_36_hybrid_is_not_below_its_best_leg(kind):
-    """Plain rank fusion is, wherever legs are unequal; docs/eval/report.md has the labelled sets."""
+    """Case 36. Plain rank fusion is, wherever legs are unequal; docs/eval/report.md has the labelled sets."""
     chance = random.Random(36)
     queries = [drawn(chance, **kind) for _ in range(300)]
 

@@ -43,7 +43,7 @@ def test_sizes_that_the_chunker_cannot_have_are_refused(sizes):
 
 @pytest.mark.extras
 def test_a_home_keeps_the_chunker_that_it_was_made_with(tmp_path, opened, put, prose):
-    pytest.importorskip("rabin")
+    pytest.importorskip("rabin")  # Reason: the extra rabin is not installed
     text = prose(400_000, 1)
     store = opened(tmp_path / "home", sizes=SIZES)
     [address] = put(store, text)
@@ -59,7 +59,7 @@ def test_a_home_keeps_the_chunker_that_it_was_made_with(tmp_path, opened, put, p
 
 @pytest.mark.extras
 def test_a_package_that_cuts_elsewhere_is_noticed_at_open(tmp_path, opened, monkeypatch):
-    rabin = pytest.importorskip("rabin")
+    rabin = pytest.importorskip("rabin")  # Reason: the extra rabin is not installed
     opened(tmp_path / "home", sizes=SIZES).close()
     real = rabin.get_file_fingerprints
     monkeypatch.setattr(rabin, "get_file_fingerprints", lambda path: real(path)[1:])
@@ -69,7 +69,7 @@ def test_a_package_that_cuts_elsewhere_is_noticed_at_open(tmp_path, opened, monk
 
 @pytest.mark.extras
 def test_two_homes_of_other_sizes_do_not_disturb_each_other(noise):
-    pytest.importorskip("rabin")
+    pytest.importorskip("rabin")  # Reason: the extra rabin is not installed
     small, large = RabinChunker(1024, 4096, 32768), RabinChunker(4096, 32768, 262144)
     data = noise(600_000, 3)
     first = small.cut(data)
@@ -79,7 +79,7 @@ def test_two_homes_of_other_sizes_do_not_disturb_each_other(noise):
 
 @pytest.mark.extras
 def test_no_descriptor_is_left_open_and_an_empty_file_is_never_handed_over(noise):
-    pytest.importorskip("rabin")
+    pytest.importorskip("rabin")  # Reason: the extra rabin is not installed
     chunker = RabinChunker(2048, 8192, 65536)
     before = len(os.listdir("/proc/self/fd"))
     for size in (0, 1, 2048, 2049, 50_000) * 20:
@@ -89,7 +89,7 @@ def test_no_descriptor_is_left_open_and_an_empty_file_is_never_handed_over(noise
 
 @pytest.mark.extras
 def test_contents_of_every_kind_come_back(tmp_path, opened, put, noise, prose):
-    pytest.importorskip("rabin")
+    pytest.importorskip("rabin")  # Reason: the extra rabin is not installed
     store: ChunkStore = opened(tmp_path / "home", sizes=SIZES)
     contents = [b"", b"x", noise(100_000, 1), prose(300_000, 2), bytes(300_000), b"ab" * 90_000]
     put(store, *contents)
