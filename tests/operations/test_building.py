@@ -255,7 +255,7 @@ def closed(root):
 def test_h20_and_case_46_a_generation_made_for_something_else_serves_until_its_successor_stands(
     closed, change, monkeypatch
 ):
-    """H20 and case 46. Cases H20 and 46: nothing is dropped, both are named, vectors of two models never meet, and it ends by itself."""
+    """H20 and case 46: nothing is dropped, both are named, vectors of two models never meet, and it ends by itself."""
     root, before = closed
     as_if(monkeypatch, **change)
     with opened(root) as home:
