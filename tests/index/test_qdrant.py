@@ -5,6 +5,7 @@ At the other end stands `tests.standin`; the contract suite runs on a real serve
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import threading
@@ -260,11 +261,12 @@ def test_something_that_is_no_qdrant_server_is_named(clock):
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def greet() -> None:
-            for _ in range(2):
-                one, _peer = listener.accept()
-                one.recv(4096)
-                one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
-                one.close()
+            with contextlib.suppress(OSError):  # the listener ends while the second one is waited for
+                while True:
+                    one, _peer = listener.accept()
+                    one.recv(4096)
+                    one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+                    one.close()
 
         thread = threading.Thread(target=greet, daemon=True)
         thread.start()
