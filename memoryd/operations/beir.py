@@ -48,6 +48,9 @@ def read_set(folder: Path) -> LabelledSet:
     if not documents or not queries:
         what = "corpus.jsonl holds no document" if not documents else "no query has a judgement above 0"
         raise InvalidInput(f"There is nothing to measure in {folder}: {what}.")
+    known = {document.id for document in documents}
+    if not any(known & judgements[query.id].keys() for query in queries):
+        raise InvalidInput(f"There is nothing to measure in {folder}: no judgement names a document of corpus.jsonl.")
     return LabelledSet(documents, queries, judgements)
 
 

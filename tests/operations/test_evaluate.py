@@ -94,6 +94,7 @@ GOOD = '{"_id": "d", "text": "x"}'
         ("qrels.tsv", "q\td", "qrels.tsv:1"),
         ("qrels.tsv", "q\td\thigh", "qrels.tsv:1"),
         ("qrels.tsv", "q\td\t0", "no query has a judgement"),
+        ("qrels.tsv", "q\tother\t1", "no judgement names a document"),
         ("qrels.tsv", None, "cannot be read"),
     ],
 )
