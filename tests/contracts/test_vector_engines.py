@@ -150,7 +150,8 @@ def over_a_connection() -> Remote:
         "embedded",
         pytest.param("local", marks=pytest.mark.extras),
         pytest.param("connection", marks=pytest.mark.extras),
-        pytest.param("server", marks=pytest.mark.extras),
+        # Reason: no package brings a server that could be started here, so it is asked for only where one is named.
+        *([pytest.param("server", marks=pytest.mark.extras)] if "QDRANT_URL" in os.environ else []),
     ]
 )
 def kind(request, tmp_path) -> Iterator[Embedded | Remote]:
@@ -158,8 +159,6 @@ def kind(request, tmp_path) -> Iterator[Embedded | Remote]:
         yield Embedded(tmp_path)
         return
     pytest.importorskip("qdrant_client")  # Reason: an optional part
-    if request.param == "server" and "QDRANT_URL" not in os.environ:
-        pytest.skip("QDRANT_URL names no server")  # Reason: no package brings one that could be started here
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the local mode says that it keeps no payload indexes
         made = {"local": local, "connection": over_a_connection, "server": lambda: Remote(os.environ["QDRANT_URL"])}

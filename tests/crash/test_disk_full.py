@@ -23,16 +23,14 @@ SIZE = "24m"
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     # A disk that is full for everybody is a mount of its own; the same law is tried by injected ENOSPC without one.
     if os.geteuid() != 0:
-        # Reason: only root may mount; without it the injected ENOSPC of test_nth_error covers the same calls.
-        pytest.skip("only root may mount a file system of a given size")
+        pytest.skip(reason="only root may mount; the injected ENOSPC of test_nth_error covers the same calls")
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", place], check=False, capture_output=True, text=True
     )
     if done.returncode:
-        # Reason: a container may forbid even root to mount; injected ENOSPC covers the same calls there.
-        pytest.skip(f"no mount here: {done.stderr.strip()}")
+        pytest.skip(reason=f"root may not mount here ({done.stderr.strip()}); injected ENOSPC covers the same calls")
     try:
         yield place
     finally:

@@ -129,8 +129,7 @@ def small_disk(tmp_path):
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(place)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        # Reason: mounting takes root, and a container that allows it; injected ENOSPC covers the same calls without.
-        pytest.skip("needs the right to mount a file system")
+        pytest.skip(reason="only a root that may mount has a disk of its own; injected ENOSPC covers the same calls")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
 

@@ -230,15 +230,12 @@ def test_a_damaged_cache_costs_a_reading_and_no_more(home, nobody, tree, not_rac
     assert (again["root"], again["read_files"]) == (first["root"], 7)
 
 
-# Reason: root reads a file whatever its mode is, so nothing would be refused there; the next test covers root.
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything; the next test covers it")
-def test_unreadable_files_refuse_the_snapshot_by_name(home, nobody, tree):
-    (tree / "run.sh").chmod(0)
-    refused_and_marked(home, nobody, tree, "run.sh")
+WAYS = ["a failing disk"] if os.geteuid() == 0 else ["a failing disk", "no permission"]
+"""Root reads a file whatever its mode is."""
 
 
-def test_files_that_cannot_be_read_refuse_the_snapshot_by_name(home, nobody, tree, monkeypatch):
-    """As above for a person who may read everything: a failing disk."""
+@pytest.mark.parametrize("way", WAYS)
+def test_files_that_cannot_be_read_refuse_the_snapshot_by_name(home, nobody, tree, monkeypatch, way):
     read = treewalk.read_steadily
 
     def failing(name, folder):
@@ -246,17 +243,16 @@ def test_files_that_cannot_be_read_refuse_the_snapshot_by_name(home, nobody, tre
             raise OSError(5, "Input/output error")
         return read(name, folder)
 
-    monkeypatch.setattr(treewalk, "read_steadily", failing)
-    refused_and_marked(home, nobody, tree, "run.sh")
-
-
-def refused_and_marked(home, nobody, tree, path):
+    if way == "no permission":
+        (tree / "run.sh").chmod(0)
+    else:
+        monkeypatch.setattr(treewalk, "read_steadily", failing)
     with pytest.raises(SnapshotIncomplete) as caught:
         take(home, nobody, path=str(tree), label="l")
-    assert [one["path"] for one in caught.value.details["unread"]] == [path]
+    assert [one["path"] for one in caught.value.details["unread"]] == ["run.sh"]
     assert listed(home, nobody)["snapshots"] == []
     taken = take(home, nobody, path=str(tree), label="l", partial=True)
-    assert ([one["path"] for one in taken["unread"]], taken["left_out"], taken["files"]) == ([path], 1, 6)
+    assert ([one["path"] for one in taken["unread"]], taken["left_out"], taken["files"]) == (["run.sh"], 1, 6)
     assert listed(home, nobody)["snapshots"][0]["left_out"] == 1
 
 
