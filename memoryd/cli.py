@@ -20,10 +20,10 @@ from memoryd.cli_eval import evaluate
 from memoryd.cli_model import model
 from memoryd.cli_repair import repair
 from memoryd.cli_review import feedback, review
+from memoryd.cli_search import search, why
 from memoryd.cli_snapshots import TREE_COMMANDS
 from memoryd.cli_upkeep import forget, gc
 from memoryd.cli_vault import vault
-from memoryd.cli_why import KINDS, MODES, why
 from memoryd.cli_words import spoken
 from memoryd.client import ToldError
 from memoryd.errors import NotFound, VaultFileInvalid
@@ -133,48 +133,6 @@ def remember(
     arguments |= {"force": force, "allow_secret": allow_secret or None}
     data = context.tool("memory_add", arguments)
     emit(data, as_json, lambda: show.added(data))
-
-
-@main.command()
-@click.argument("query")
-@click.option("--max-results", type=click.IntRange(1, 20), default=8, show_default=True, help="How many at most.")
-@click.option(
-    "--mode", type=click.Choice(MODES), default="hybrid", show_default=True, help="By words, meaning, or both."
-)
-@click.option("--path-prefix", help="`label/` or `label/folder/`.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these kinds.")
-@click.option("--type", "types", multiple=True, type=click.Choice(MEMORY_TYPES), help="Only memories of these types.")
-@click.option("--explain", is_flag=True, help="Ranks and scores per leg, timings.")
-@scope_option
-@json_option
-@click.pass_obj
-def search(
-    context: Context,
-    query: str,
-    max_results: int,
-    mode: str,
-    path_prefix: str | None,
-    kinds: tuple[str, ...],
-    types: tuple[str, ...],
-    explain: bool,
-    scope: str | None,
-    as_json: bool,
-) -> None:
-    """Search memories and corpora."""
-    from memoryd import show
-
-    arguments = {
-        "query": query,
-        "max_results": max_results,
-        "mode": mode,
-        "path_prefix": path_prefix,
-        "kinds": list(kinds) or None,
-        "types": list(types) or None,
-        "scope": scope,
-        "explain": explain or None,
-    }
-    data = context.tool("memory_search", arguments)
-    emit(data, as_json, lambda: show.hits(data))
 
 
 @main.command()
@@ -336,6 +294,7 @@ for _command in (
     feedback,
     vault,
     model,
+    search,
     why,
 ):
     main.add_command(_command)

@@ -16,6 +16,8 @@ ARTIFACT_SOURCE = "artifact"
 
 Kind = Literal["memory", "document", "code"]
 Status = Literal["in_force", "superseded", "archived"]
+SEARCH_MODES = ("hybrid", "keyword", "semantic")
+DOCUMENT_KINDS = ("memory", "document", "code")
 MEMORY_TYPES = ("fact", "decision", "lesson", "preference", "note")
 REVIEW_SECTIONS = ("feedback", "conflicting", "citations", "near_duplicates", "stale", "never_recalled", "verbose")
 """What a review looks for, in the order in which a person wants to hear of it."""

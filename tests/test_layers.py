@@ -134,6 +134,7 @@ ROOMS: dict[str, list[str]] = {
         "lexical",
         "packed",
         "engine",
+        "counted",
         "vector",
         "qdrant",
         "remote",
@@ -292,7 +293,7 @@ TOP = [
     "cli_review",
     "cli_vault",
     "cli_model",
-    "cli_why",
+    "cli_search",
     "cli",
     "__main__",
 ]
@@ -341,7 +342,7 @@ FOREIGN: dict[str, set[str]] = {
             "cli_review",
             "cli_vault",
             "cli_model",
-            "cli_why",
+            "cli_search",
             "cli",
         )
     },

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from memoryd.errors import IndexDamaged, IndexProblem, VectorServerProblem
 from memoryd.index import packed
+from memoryd.index.counted import Counted
 from memoryd.index.engine import (
     TIE_MARGIN,
     VectorEntry,
@@ -22,7 +23,6 @@ from memoryd.index.engine import (
     best,
     conditions,
     document_of,
-    paged,
     payload,
 )
 from memoryd.index.qdrant import Found, Layout, Point, Server
@@ -31,7 +31,6 @@ from memoryd.records import Filter, LegHit
 UPSERT_POINTS = 100
 """Points of one request: about 2 MB at 1024 dimensions; the server takes 32 MB."""
 DELETE_DOCUMENTS = 500
-PAGE = 500
 EXACT_UP_TO = 100_000
 
 
@@ -53,25 +52,20 @@ class Plan(NamedTuple):
     replicas: int
 
 
-class RemoteIndex:
+class RemoteIndex(Counted):
     """One collection. Searches may run in any thread while one thread writes."""
+
+    page = 500
 
     def __init__(self, server: Server, plan: Plan, mark: Mark, dims: int, *, sparse: bool) -> None:
         """The server is this index's own: it is closed with it. Nothing is asked yet."""
-        self.dims = dims
-        self.sparse = sparse
+        super().__init__(plan.name, dims, sparse=sparse)
         self.name = plan.name
         self._server = server
         self._plan = plan
         self._mark = mark
         self._met = threading.Event()
         self._meeting = threading.Lock()
-        self._gate = threading.Condition()
-        self._users = 0
-        self._closed = False
-        self._writing = threading.Lock()
-        self._steps = 0
-        self._expected = 0
 
     def meet(self) -> None:
         """See to it that the collection is there and the right one, now where the server lets us, else at first use.
@@ -114,19 +108,6 @@ class RemoteIndex:
         with self._using() as server:
             return server.count(self.name)
 
-    def expect(self, count: int) -> None:
-        """Say how many points there should be; `replace` keeps the number up to date."""
-        with self._writing:
-            self._expected = count
-
-    def drift(self) -> int:
-        """How many points there are beyond the expected ones; 0 while a write is under way."""
-        before = self._steps
-        found = self.count()
-        if before % 2 or before != self._steps:
-            return 0
-        return found - self._expected
-
     def search(self, vector: bytes, filter: Filter, limit: int) -> list[LegHit]:
         """The `limit` nearest passages by cosine, best first, equal scores by id. Raises IndexProblem kinds."""
         return self._nearest(packed.dense(vector, self.dims, "The query"), filter, limit)
@@ -153,58 +134,33 @@ class RemoteIndex:
         for one in self._scroll(vectors=False):
             yield document_of(one.payload), one.id
 
-    def differing(self, expected: Mapping[str, bytes]) -> list[str]:
-        """Those passages (of a few) whose stored vector is not the expected one, or which are not there."""
-        with self._using() as server:
-            held = {one.id: one.vector for one in server.fetch(self.name, list(expected))}
-        return [one for one, vector in expected.items() if not packed.is_same(held.get(one), packed.floats(vector))]
-
-    def damaged(self) -> Iterator[str]:
-        """Passage ids of points whose stored vector is no unit vector; reads every vector."""
+    def _vectors(self) -> Iterator[tuple[str, object]]:
         for one in self._scroll(vectors=True):
-            if not packed.is_unit(one.vector, self.dims):
-                yield one.id
+            yield one.id, one.vector
 
-    def stale(self, expected: Callable[[list[str]], Mapping[str, bytes]]) -> Iterator[str]:
-        """Passage ids of points whose vector is not the expected one; reads every vector."""
-        for page in paged(self._scroll(vectors=True), PAGE):
-            known = expected([one.id for one in page])
-            for one in page:
-                wanted = known.get(one.id)
-                if wanted is not None and not packed.is_same(one.vector, packed.floats(wanted)):
-                    yield one.id
+    def _vectors_of(self, passage_ids: Sequence[str]) -> Mapping[str, object]:
+        with self._using() as server:
+            return {one.id: one.vector for one in server.fetch(self.name, passage_ids)}
 
     def close(self) -> None:
         """Wait for running calls, then let the connections go; safe to call twice."""
-        with self._gate:
-            if self._closed:
-                return
-            self._closed = True
-            self._gate.wait_for(lambda: self._users == 0)
-        self._server.close()
+        if self._leave():
+            self._server.close()
 
     def _scroll(self, *, vectors: bool) -> Iterator[Found]:
         offset = None
         while True:
             with self._using() as server:
-                page, offset = server.page(self.name, offset, vectors=vectors, size=PAGE)
+                page, offset = server.page(self.name, offset, vectors=vectors, size=self.page)
             yield from page
             if offset is None:
                 return
 
     @contextmanager
     def _using(self) -> Iterator[Server]:
-        with self._gate:
-            if self._closed:
-                raise IndexProblem(f"The vector index in {self.name} is closed.", leg="vectors")
-            self._users += 1
-        try:
+        with self._inside():
             self._meet()
             yield self._server
-        finally:
-            with self._gate:
-                self._users -= 1
-                self._gate.notify_all()
 
     def _meet(self) -> None:
         if self._met.is_set():

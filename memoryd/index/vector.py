@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ import qdrant_edge as engine
 
 from memoryd.errors import DiskFull, IndexDamaged, IndexProblem
 from memoryd.index import packed
+from memoryd.index.counted import Counted
 from memoryd.index.engine import (
     DENSE,
     INDEXED,
@@ -36,7 +36,6 @@ from memoryd.index.engine import (
     best,
     conditions,
     document_of,
-    paged,
     payload,
 )
 from memoryd.records import Filter, LegHit
@@ -53,27 +52,19 @@ GRAPH_FROM = 500_000
 GRAPH_WIDTH = 256
 """Points that a search in the graph keeps in view."""
 DELETE_DOCUMENTS = 500
-PAGE = 1000
 SAMPLE = 32
 MIN_FREE = 48 << 20
 """Bytes that must be free before anything is written."""
 
 
-class VectorIndex:
+class VectorIndex(Counted):
     """One directory of the engine's files. Searches may run in any thread while one thread writes."""
 
     def __init__(self, path: Path, dims: int, shard: engine.EdgeShard, *, sparse: bool) -> None:
         """Use `create` or `open`."""
+        super().__init__(str(path), dims, sparse=sparse)
         self.path = path
-        self.dims = dims
-        self.sparse = sparse
         self._shard = shard
-        self._gate = threading.Condition()
-        self._users = 0
-        self._closed = False
-        self._writing = threading.Lock()
-        self._steps = 0
-        self._expected = 0
         self._unflushed = 0
         self._torn = False
 
@@ -161,19 +152,6 @@ class VectorIndex:
         with self._using() as shard:
             return int(shard.info().points_count)
 
-    def expect(self, count: int) -> None:
-        """Say how many points there should be (a watermark's count); `replace` keeps the number up to date."""
-        with self._writing:
-            self._expected = count
-
-    def drift(self) -> int:
-        """How many points there are beyond the expected ones (negative: lost); 0 while a write is under way."""
-        before = self._steps
-        found = self.count()
-        if before % 2 or before != self._steps:
-            return 0
-        return found - self._expected
-
     def search(self, vector: bytes, filter: Filter, limit: int) -> list[LegHit]:
         """The `limit` nearest passages by cosine, best first, equal scores by id.
 
@@ -219,46 +197,19 @@ class VectorIndex:
         for record in self._scroll(with_vector=False):
             yield document_of(record.payload), str(record.id)
 
-    def differing(self, expected: Mapping[str, bytes]) -> list[str]:
-        """Those passages (of a few) whose stored vector is not the expected one, or which are not there.
-
-        Raises IndexDamaged.
-        """
-        with self._using() as shard:
-            found = shard.retrieve([uuid.UUID(one) for one in expected], False, [DENSE])
-        held = {str(record.id): record.vector for record in found}
-        return [one for one, vector in expected.items() if not packed.is_same(held.get(one), packed.floats(vector))]
-
-    def damaged(self) -> Iterator[str]:
-        """Passage ids of points whose stored vector is no unit vector; reads every vector. Raises IndexDamaged."""
+    def _vectors(self) -> Iterator[tuple[str, object]]:
         for record in self._scroll(with_vector=True):
-            if not packed.is_unit(record.vector, self.dims):
-                yield str(record.id)
+            yield str(record.id), record.vector
 
-    def stale(self, expected: Callable[[list[str]], Mapping[str, bytes]]) -> Iterator[str]:
-        """Passage ids of points whose vector is not the expected one; reads every vector. Raises IndexDamaged.
-
-        `expected` gives, for passage ids, the vectors that are known; unknown ones are passed over.
-        """
-        for page in paged(self._scroll(with_vector=True), PAGE):
-            yield from self._differing(page, expected)
-
-    def _differing(
-        self, page: list[engine.Record], expected: Callable[[list[str]], Mapping[str, bytes]]
-    ) -> Iterator[str]:
-        known = expected([str(record.id) for record in page])
-        for record in page:
-            wanted = known.get(str(record.id))
-            if wanted is not None and not packed.is_same(record.vector, packed.floats(wanted)):
-                yield str(record.id)
+    def _vectors_of(self, passage_ids: Sequence[str]) -> Mapping[str, object]:
+        with self._using() as shard:
+            found = shard.retrieve([uuid.UUID(one) for one in passage_ids], False, [DENSE])
+        return {str(record.id): record.vector for record in found}
 
     def close(self) -> None:
         """Wait for running calls, then let the files and their lock go; safe to call twice."""
-        with self._gate:
-            if self._closed:
-                return
-            self._closed = True
-            self._gate.wait_for(lambda: self._users == 0)
+        if not self._leave():
+            return
         with _border(self.path):
             if self._unflushed and not self._torn:
                 self._shard.flush()
@@ -266,24 +217,15 @@ class VectorIndex:
 
     @contextmanager
     def _using(self) -> Iterator[engine.EdgeShard]:
-        with self._gate:
-            if self._closed:
-                raise IndexProblem(f"The vector index in {self.path} is closed.", leg="vectors")
-            self._users += 1
-        try:
-            with _border(self.path):
-                yield self._shard
-        finally:
-            with self._gate:
-                self._users -= 1
-                self._gate.notify_all()
+        with self._inside(), _border(self.path):
+            yield self._shard
 
     def _scroll(self, *, with_vector: bool, limit: int | None = None) -> Iterator[engine.Record]:
         offset = None
         while True:
             request = engine.ScrollRequest(
                 offset=offset,
-                limit=limit or PAGE,
+                limit=limit or self.page,
                 with_payload=["document_id"],
                 with_vector=[DENSE] if with_vector else False,
             )

@@ -22,8 +22,6 @@ from memoryd.search.pipeline import Mode, Ranked
 
 __all__ = ["get", "search"]
 
-MODES = ("hybrid", "keyword", "semantic")
-KINDS = ("memory", "document", "code")
 QUERY_LIMIT = 10_000
 MOST_RESULTS = 20
 """What `max_results` may ask for at most."""

@@ -7,7 +7,7 @@ from typing import Any
 from memoryd.operations import artifacts, brief, gateway, health, reading, since
 from memoryd.operations.citations import CITATIONS_MOST
 from memoryd.operations.feedback import NOTE_LIMIT, VERDICTS, feedback
-from memoryd.records import MEMORY_TYPES
+from memoryd.records import DOCUMENT_KINDS, MEMORY_TYPES, SEARCH_MODES
 from memoryd.server.commands import Bind
 from memoryd.server.toolbox import Tool
 
@@ -133,7 +133,7 @@ _CITATIONS = {
     "items": _TEXT,
     "description": f"Files of this session's project: `path`, `path#L10` or `path#L10-L20`; at most {CITATIONS_MOST}.",
 }
-_MODES = {"type": "string", "enum": list(reading.MODES), "description": "How to match; default hybrid."}
+_MODES = {"type": "string", "enum": list(SEARCH_MODES), "description": "How to match; default hybrid."}
 
 
 def agent_tools(bind: Bind) -> tuple[Tool, ...]:
@@ -152,7 +152,7 @@ def agent_tools(bind: Bind) -> tuple[Tool, ...]:
                 "max_results": {"type": "integer", "minimum": 1, "maximum": 20, "description": "Default 8."},
                 "mode": _MODES,
                 "path_prefix": {**_TEXT, "description": "`label/` or `label/folder/`: only what lies below."},
-                "kinds": {"type": "array", "items": {**_TEXT, "enum": list(reading.KINDS)}},
+                "kinds": {"type": "array", "items": {**_TEXT, "enum": list(DOCUMENT_KINDS)}},
                 "types": types,
                 "scope": _SCOPE,
                 "explain": {"type": "boolean", "description": "Add ranks and scores per leg, and timings."},
