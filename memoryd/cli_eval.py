@@ -6,13 +6,16 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memoryd.cli_words import counted
 from memoryd.errors import InvalidInput
 from memoryd.shell import Context, emit, json_option
+
+if TYPE_CHECKING:
+    from memoryd.config import LoadedConfig
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -51,7 +54,7 @@ def evaluate(
     if tasks is not None:
         if ablations or report is not None or compare is not None:
             raise InvalidInput("--ab takes none of --ablations, --report, --compare.", next_step="Leave these out.")
-        _compare_arms(folder, tasks, as_json)
+        _compare_arms(context, folder, tasks, as_json)
         return
     if report is not None:
         from memoryd.operations.plots import require_engine
@@ -72,28 +75,37 @@ def _cache() -> Path:
 
 def _measured(context: Context, folder: Path | None, ablations: bool, as_json: bool) -> dict[str, Any]:
     from memoryd import show
-    from memoryd.config import config_path, load_config
     from memoryd.operations.evaluate import evaluate_all, evaluate_own
-    from memoryd.operations.temporary import measured_as
 
-    root = context.root
-    loaded = load_config(config_path(root, os.environ))
+    loaded = _loaded(context)
     with show.Bar(quiet=as_json) as progress:
-        common: dict[str, Any] = {"cache_path": _cache(), "ablate": ablations, "progress": progress}
-        common["settings"] = measured_as(loaded, root)
+        common: dict[str, Any] = {**_as_here(context), "ablate": ablations, "progress": progress}
         if folder is not None:
             return evaluate_all(folder, **common)
-        return evaluate_own(root, loaded.vault_folder(root), **common)
+        return evaluate_own(context.root, loaded.vault_folder(context.root), **common)
 
 
-def _compare_arms(folder: Path | None, tasks: Path, as_json: bool) -> None:
+def _loaded(context: Context) -> LoadedConfig:
+    from memoryd.config import config_path, load_config
+
+    return load_config(config_path(context.root, os.environ))
+
+
+def _as_here(context: Context) -> dict[str, Any]:
+    """What every measurement takes from this home and this user: the settings, and where embeddings are kept."""
+    from memoryd.operations.temporary import measured_as
+
+    return {"cache_path": _cache(), "settings": measured_as(_loaded(context), context.root)}
+
+
+def _compare_arms(context: Context, folder: Path | None, tasks: Path, as_json: bool) -> None:
     from memoryd import show
     from memoryd.operations.arms import compare_arms, read_tasks
 
     if folder is None:
         raise InvalidInput("--ab needs the FOLDER that the tasks are about.", next_step="See `memoryd eval --help`.")
     with show.Bar(quiet=as_json) as progress:
-        data = compare_arms(folder, read_tasks(tasks), cache_path=_cache(), progress=progress)
+        data = compare_arms(folder, read_tasks(tasks), **_as_here(context), progress=progress)
     emit(data, as_json, lambda: _show_arms(data))
 
 

@@ -121,6 +121,7 @@ def pairs_of(words: Sequence[str]) -> list[str]:
     return [f"{one}_{other}" for one, other in pairwise(words) if one != other]
 
 
+@lru_cache(64)  # one search asks several times
 def query_terms(text: str) -> QueryTerms:
     """The terms of a query; of one that holds nothing else, stop words count as code terms."""
     text = normalise(text).rstrip()

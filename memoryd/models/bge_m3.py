@@ -41,7 +41,7 @@ class BgeM3Model:
     @classmethod
     def load(cls, folder: Path, store: Path, precision: str, *, threads: int) -> BgeM3Model:
         """Look at every file, then load. Raises ModelFilesWrong naming the file."""
-        found = checkpoint.read(folder, store / "hashes.json")
+        found = checkpoint.read(folder, store / checkpoint.NOTES)
         told = checkpoint.identity(found, precision)
         os.environ["HF_HUB_OFFLINE"] = "1"
         os.environ["TRANSFORMERS_OFFLINE"] = "1"

@@ -30,6 +30,8 @@ MAX_TOKENS = 1024
 MAX_CHARACTERS = 32_768
 POOLING = "cls"
 ENGINE = "FlagEmbedding"
+NOTES = "hashes.json"
+"""The file beside the models in which hashes are kept."""
 NEXT_STEP = "Run `memoryd model pull bge-m3`, or copy the folder again, then `memoryd model verify`."
 _STATUS = ("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino")
 

@@ -17,7 +17,6 @@ from memoryd.models.identity import BGE_M3_KIND, EMBEDDED_KIND, ModelIdentity, M
 Name = Literal["auto", "embedded", "bge-m3"]
 Precision = Literal["auto", "fp32", "bf16"]
 MAXSIM, CROSS_ENCODER = "maxsim", "bge-reranker"
-NOTES = "hashes.json"
 ENGINE_MODULES = ("FlagEmbedding", "torch")
 _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """What x86 and ARM kernels call the instructions that make bfloat16 faster than float32."""
@@ -51,9 +50,9 @@ def bge_m3_spec(folder: Path, store: Path, precision: Precision, why: str, *, la
         )
     numbers = best_precision() if precision == "auto" else precision
     try:
-        found = checkpoint.read(folder, store / NOTES)
+        found = checkpoint.read(folder, store / checkpoint.NOTES)
     except ModelFilesWrong:
-        remembered = checkpoint.remembered(folder, store / NOTES) if lasting else None
+        remembered = checkpoint.remembered(folder, store / checkpoint.NOTES) if lasting else None
         if remembered is None:
             raise
         found = remembered

@@ -103,9 +103,9 @@ def legs_of(home: Home) -> Legs:
 
 def _reordered(home: Home, query: str, outcome: Ranked, index: dict[str, Any]) -> Ranked:
     began = time.perf_counter()
-    best, reason = reordered(home, query, outcome.hits)
+    best, why = reordered(home, query, outcome.hits)
     outcome.timings["rerank"] = (time.perf_counter() - began) * 1000
-    if (told := left_out(reason)) is not None:
+    if (told := left_out(why)) is not None:
         index["degraded"].append(told)
     return replace(outcome, hits=best)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,26 +49,33 @@ def read_tasks(path: Path) -> list[Task]:
             continue
         try:
             data = json.loads(line)
-            question, expected = data["question"], tuple(data["expected"])
-            if not (question.strip() and expected and all(one.strip() for one in expected)):
+            question, expected = data["question"], data["expected"]
+            if not (isinstance(expected, list) and question.strip() and expected and all(map(str.strip, expected))):
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"{path}:{number} is no task with `question` and `expected`.") from error
-        tasks.append(Task(question, expected))
+        tasks.append(Task(question, tuple(expected)))
     if not tasks:
         raise InvalidInput(f"{path} holds no task.")
     return tasks
 
 
 def compare_arms(
-    folder: Path, tasks: Sequence[Task], *, cache_path: Path, progress: Progress = lambda _done, _total, _note: None
+    folder: Path,
+    tasks: Sequence[Task],
+    *,
+    cache_path: Path,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = lambda _done, _total, _note: None,
 ) -> dict[str, Any]:
     """Won tasks, median seconds and tokens of each arm over the text files of `folder`; the tasks that only one won.
 
+    memoryd searches with these settings (else the defaults).
+
     Raises InvalidInput, GitMissing, ModelError kinds.
     """
-    settings = {"corpora": [{"label": LABEL, "path": str(folder.resolve()), "code": True}]}
-    with temporary_home(cache_path, settings) as home:
+    corpus = {"label": LABEL, "path": str(folder.resolve()), "code": True}
+    with temporary_home(cache_path, {**(settings or {}), "corpora": [corpus]}) as home:
         scan_corpora(home)
         while indexing.catch_up(home):
             progress(0, len(tasks), "indexing")

@@ -9,7 +9,7 @@ from memoryd.operations import answers
 from memoryd.operations.home import Home
 from memoryd.operations.reordering import in_force
 from memoryd.records import Filter, LegHit
-from memoryd.search.fusion import DENSE, LEXICAL, SPARSE, K
+from memoryd.search.fusion import DENSE, LEXICAL, SPARSE, by_rank
 from memoryd.search.pipeline import Ranked, weighed
 from memoryd.search.recipe import ABLATIONS, RECIPE, Recipe
 
@@ -35,7 +35,7 @@ def contest(home: Home, query: str, wanted: Filter, depth: int, *, ablate: bool 
     outcome, _ = answers.ranked(home, query, "hybrid", wanted, depth)
     found = {name: documents(hits)[:depth] for name, hits in outcome.legs.items()}
     arms = {name: found.get(name, []) for name in (*ALWAYS, *([SPARSE] if home.host.identity.sparse else []))}
-    arms[RRF] = by_ranks(list(found.values()))[:depth]
+    arms[RRF] = plainly_fused(found)[:depth]
     arms[HYBRID] = [hit.document_id for hit in outcome.hits]
     ablations = {}
     for name, recipe in ABLATIONS.items() if ablate else ():
@@ -60,15 +60,8 @@ def documents(hits: Sequence[LegHit]) -> list[str]:
     return list(dict.fromkeys(hit.document_id for hit in hits))
 
 
-def by_ranks(lists: Sequence[Sequence[str]]) -> list[str]:
-    """Plain reciprocal rank fusion; equal scores by id."""
-    scores: Mapping[str, float] = _scores(lists)
+def plainly_fused(lists: Mapping[str, Sequence[str]]) -> list[str]:
+    """The documents of all legs by reciprocal ranks alone; equal ones by id."""
+    ranks = {name: {document: rank for rank, document in enumerate(found, 1)} for name, found in lists.items()}
+    scores = by_rank(ranks)
     return sorted(scores, key=lambda document: (-scores[document], document))
-
-
-def _scores(lists: Sequence[Sequence[str]]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for one in lists:
-        for rank, document in enumerate(one, 1):
-            found[document] = found.get(document, 0.0) + 1 / (K + rank)
-    return found

@@ -33,8 +33,8 @@ from memoryd.errors import (
 )
 from memoryd.files import Files
 from memoryd.index.marks import IndexIdentity, number_of, read_manifest
-from memoryd.models.choice import choose
 from memoryd.models.identity import EMBEDDED_KIND, ModelFiles, ModelIdentity, locate, verify
+from memoryd.operations.home import chosen_model
 from memoryd.operations.ingest import memory_fault
 from memoryd.operations.owner import holder_of
 from memoryd.records import shown_path
@@ -231,9 +231,7 @@ def check_model(place: Place) -> str:
 
 
 def _model_of(place: Place) -> ModelIdentity:
-    model = place.loaded.config.model
-    folder = place.loaded.model_folder(place.root)
-    return choose(model.name, folder, place.root / "models", precision=model.precision).identity
+    return chosen_model(place.loaded, place.root).identity
 
 
 def check_index(place: Place) -> str:

@@ -16,8 +16,8 @@ from operator import mul
 from typing import Any
 
 from memoryd.operations.home import Home
+from memoryd.operations.tuning import THRESHOLDS
 
-THRESHOLDS = "thresholds.json"
 NOTICE = "likeness"
 """What `read_cuts` has to say of that file; a notice by its name is of the calibrations that stand beside."""
 PLAIN = "words"

@@ -13,7 +13,7 @@ from memoryd.errors import ConfigError, ModelFilesWrong, ModelUnavailable
 from memoryd.files import Files
 from memoryd.models import checkpoint, proof
 from memoryd.models import pull as hub
-from memoryd.models.choice import NOTES, bge_m3_spec
+from memoryd.models.choice import bge_m3_spec
 from memoryd.models.host import ModelHost
 from memoryd.models.identity import BGE_M3_KIND, EMBEDDED_KIND, ModelSpec, embedded_spec, locate, verify
 from memoryd.operations.home import Caller, Home, chosen_model
@@ -58,7 +58,7 @@ def verified(loaded: LoadedConfig, root: Path, name: str) -> dict[str, Any]:
     if name == EMBEDDED_KIND:
         verify(locate())
     else:
-        checkpoint.read(loaded.model_folder(root), root / "models" / NOTES, again=True)
+        checkpoint.read(loaded.model_folder(root), root / "models" / checkpoint.NOTES, again=True)
     spec = spec_of(loaded, root, name)
     found = _proved(spec, loaded.config.model.threads)
     if not found.holds:
@@ -91,7 +91,7 @@ def pull(loaded: LoadedConfig, root: Path) -> dict[str, Any]:
     """Download BGE-M3 into its folder and look at its files. Raises ModelUnavailable, ModelFilesWrong."""
     folder = loaded.model_folder(root)
     hub.pull(folder)
-    found = checkpoint.read(folder, root / "models" / NOTES)
+    found = checkpoint.read(folder, root / "models" / checkpoint.NOTES)
     return {"folder": str(folder), "files": dict(found.hashes), "next": "memoryd model use bge-m3"}
 
 

@@ -88,7 +88,7 @@ def each_fused(
     held = {name: _collapse(name, hits, recipe) for name, hits in sorted(legs.items()) if hits}
     ranks = {name: _ranks(leg) for name, leg in held.items()}
     if recipe.by_rank:
-        scores, lifts = _by_rank(ranks), {}
+        scores, lifts = by_rank(ranks), {}
     else:
         known = ((document, one.traits) for leg in held.values() for document, one in leg.items())
         traits = {document: its for document, its in known if its is not NO_TRAITS}
@@ -116,7 +116,8 @@ def _summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return scores
 
 
-def _by_rank(ranks: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+def by_rank(ranks: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """Reciprocal ranks, summed over the legs: by leg, each document's rank (from 1)."""
     scores: dict[str, float] = {}
     for leg in ranks.values():
         for document, rank in leg.items():

@@ -61,7 +61,17 @@ def test_the_budget_is_kept_in_bytes_and_no_character_is_torn():
     assert holds("The\nAnswer  is 42", ["the answer", "IS 42"])
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"question": "x"}', '{"question": " ", "expected": ["a"]}', ""])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        '{"question": "x"}',
+        '{"question": " ", "expected": ["a"]}',
+        '{"question": "x", "expected": "abc"}',
+        "",
+    ],
+)
 def test_a_malformed_task_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "tasks.jsonl"
     path.write_text(line + "\n")
