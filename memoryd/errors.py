@@ -233,6 +233,11 @@ class ExtraMissing(ConfigError):
     code = "extra-missing"
 
 
+def install_extra(name: str) -> str:
+    """What brings an optional part of memoryd into a clone; the beginning of a next step, without its full stop."""
+    return f"Install the extra `memoryd[{name}]`: in memoryd's clone, `.venv/bin/pip install -e '.[{name}]'`"
+
+
 class HomeError(MemorydError):
     code = "home-error"
     default_next_step = "Check that the home directory exists, is yours and is writable, or set MEMORYD_HOME."

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd.config import VectorConfig
 from memoryd.digest import canonical_json
-from memoryd.errors import DiskFull, ExtraMissing, IndexDamaged, IndexOutdated, IndexProblem, VectorServerRefused
+from memoryd.errors import (
+    DiskFull,
+    ExtraMissing,
+    IndexDamaged,
+    IndexOutdated,
+    IndexProblem,
+    VectorServerRefused,
+    install_extra,
+)
 from memoryd.files import Files
 from memoryd.index.engine import VectorEngine
 from memoryd.index.marks import IndexIdentity, number_of
@@ -269,5 +277,5 @@ def _require_client() -> None:
     except ImportError as error:
         raise ExtraMissing(
             "`vector.url` is set, but qdrant-client is not installed.",
-            next_step="Install the extra: pip install 'memoryd[qdrant]', or remove `vector.url`.",
+            next_step=f"{install_extra('qdrant')}, or remove `vector.url`.",
         ) from error

@@ -1,6 +1,6 @@
 """How is a Qdrant server asked, and what does it mean when it does not answer, refuses, or answers something else?
 
-Optional (`pip install 'memoryd[qdrant]'`). Nothing here waits longer than `timeout_seconds` for one request. After a
+Optional (extra `qdrant`). Nothing here waits longer than `timeout_seconds` for one request. After a
 server was found away, calls fail at once for AWAY_SECONDS; then the next one tries again, so that a leg comes back by
 itself. Every write waits until the server applied it and is idempotent, so it may be sent again.
 """

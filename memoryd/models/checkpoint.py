@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memoryd.errors import ModelFilesWrong
+from memoryd.errors import ModelFilesWrong, install_extra
 from memoryd.files import Files
 from memoryd.models.identity import BGE_M3_KIND, ModelIdentity, file_sha256, fingerprint_of
 
@@ -124,7 +124,7 @@ def engine_major() -> str:
     except importlib.metadata.PackageNotFoundError as error:
         raise ModelFilesWrong(
             f"The model bge-m3 needs {ENGINE}, which is not installed.",
-            next_step="Install the extra: `pip install 'memoryd[bge-m3]'`.",
+            next_step=f"{install_extra('bge-m3')}.",
         ) from error
 
 

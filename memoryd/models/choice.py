@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 from typing import Literal
 
-from memoryd.errors import ModelFilesWrong
+from memoryd.errors import ModelFilesWrong, install_extra
 from memoryd.models import checkpoint
 from memoryd.models.identity import BGE_M3_KIND, EMBEDDED_KIND, ModelIdentity, ModelSpec, embedded_spec
 
@@ -46,7 +46,7 @@ def bge_m3_spec(folder: Path, store: Path, precision: Precision, why: str, *, la
     if missing := [name for name in ENGINE_MODULES if importlib.util.find_spec(name) is None]:
         raise ModelFilesWrong(
             f"The model bge-m3 needs {' and '.join(missing)}, not installed here.",
-            next_step="Install the extra: `pip install 'memoryd[bge-m3]'`.",
+            next_step=f"{install_extra('bge-m3')}.",
         )
     numbers = best_precision() if precision == "auto" else precision
     try:

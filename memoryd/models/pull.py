@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memoryd.errors import ModelFilesWrong, ModelUnavailable
+from memoryd.errors import ModelFilesWrong, ModelUnavailable, install_extra
 from memoryd.models.checkpoint import HEADS, JSON_FILES, PICKLED, SAFETENSORS, required
 
 REPOSITORY = "BAAI/bge-m3"
@@ -22,7 +22,7 @@ def pull(folder: Path) -> None:
     except ImportError as error:
         raise ModelUnavailable(
             "Downloading needs huggingface_hub, which is not installed.",
-            next_step="Install the extra: `pip install 'memoryd[bge-m3]'`, or copy the folder by hand.",
+            next_step=f"{install_extra('bge-m3')}, or copy the folder by hand.",
         ) from error
     try:
         snapshot_download(REPOSITORY, local_dir=folder, allow_patterns=list(FILES))

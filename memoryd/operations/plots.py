@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memoryd.errors import ExtraMissing
+from memoryd.errors import ExtraMissing, install_extra
 
 ARMS = "arms.svg"
 ABLATIONS = "ablations.svg"
@@ -19,7 +19,7 @@ def require_engine() -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise ExtraMissing(
             "A report has pictures, which need matplotlib; it is not installed. Nothing was measured.",
-            next_step="Install the extra: pip install 'memoryd[eval]'.",
+            next_step=f"{install_extra('eval')}.",
         )
 
 

@@ -135,10 +135,11 @@ def _summary(memories: list[dict[str, Any]], outcome: Ranked, mode: str, index: 
     if not memories and outcome.dropped:
         count = len(outcome.dropped)
         share = "1 candidate shares" if count == 1 else f"{count} candidates share"
-        alike = " No word of the query stands anywhere; `mode: keyword` shows what is spelled alike."
+        advice = "Try other words, `mode: keyword`, or a wider scope."
+        if outcome.corrected and outcome.legs.get("lexical"):
+            advice = "No word of the query stands anywhere; `mode: keyword` shows what is spelled alike."
         return (
-            f"Nothing relevant is stored: {share} something with the query, and none is likely to answer it."
-            f"{alike if outcome.corrected else ' Try other words, `mode: keyword`, or a wider scope.'}"
+            f"Nothing relevant is stored: {share} something with the query, and none is likely to answer it. {advice}"
         )
     if not memories:
         return "Nothing found. Try other words, another mode, or a wider scope."

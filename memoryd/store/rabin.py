@@ -1,8 +1,8 @@
 """Where does the Rabin chunker of pyrabin cut, used the one way in which it is safe?
 
-Optional (`pip install 'memoryd[rabin]'`, GPL, built from source). Its sizes are global, so one lock holds for the whole
-process; only its file interface works on current Pythons, so bytes go through a file in memory; an empty file would
-leak a descriptor and is never handed over. Its cuts depend on whether C's `char` has a sign: FORMAT's sample tells.
+Optional (extra `rabin`, GPL, built from source). Its sizes are global, so one lock holds for the whole process; only
+its file interface works on current Pythons, so bytes go through a file in memory; an empty file would leak a descriptor
+and is never handed over. Its cuts depend on whether C's `char` has a sign: FORMAT's sample tells.
 Mean chunk = minimum + modulus, so the modulus is what is left of the average.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from memoryd.errors import ConfigError, ExtraMissing
+from memoryd.errors import ConfigError, ExtraMissing, install_extra
 from memoryd.files import write_all
 
 RABIN = "rabin"
@@ -57,7 +57,7 @@ def _loaded() -> Any:
     except ImportError as error:
         raise ExtraMissing(
             "FORMAT or `store.chunker` names the chunker `rabin`, but pyrabin is not installed.",
-            next_step="Install the extra: pip install 'memoryd[rabin]' (needs a C compiler and OpenSSL's headers).",
+            next_step=f"{install_extra('rabin')} (needs a C compiler and OpenSSL's headers).",
         ) from error
 
 

@@ -82,6 +82,9 @@ def test_refusals_keep_the_daemons_own_code(shell):
 
 def test_nothing_found_is_said_in_words(shell):
     assert "Nothing found" in shell.said("search", "walrus", "--mode", "keyword")
+    shell.json("remember", "We release on Tuesdays.", "--type", "decision", "--scope", "global")
+    shell.indexed()
+    assert "Try other words, `--mode keyword`" in shell.said("search", "the capital city of Mongolia")
 
 
 def test_a_content_that_goes_on_says_so_beside_it(shell):

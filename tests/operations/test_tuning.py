@@ -108,6 +108,14 @@ def test_a_query_of_misspelt_words_alone_is_told_where_they_may_be_found(cache):
     assert titles(cache, query, mode="keyword")[0].startswith("Cache connection issue")
 
 
+def test_words_that_nothing_is_spelled_like_are_sent_to_other_words(cache):
+    query = "zqxvw wvvkq qqqjx pplkz"
+    answer = reading.search(cache, HERE, query=query)
+    assert answer["memories"] == [] and "share" in answer["summary"]
+    assert "spelled alike" not in answer["summary"] and "Try other words" in answer["summary"]
+    assert titles(cache, query, mode="keyword") == []
+
+
 def test_measuring_likeness_keeps_the_calibration_of_relevance(cache):
     path = cache.root / "thresholds.json"
     path.write_text(json.dumps({"relevance": {EMBEDDED.fingerprint: {"floor": 0.3}}}))
