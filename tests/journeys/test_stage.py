@@ -78,8 +78,13 @@ def test_a_proxy_that_dies_stops_the_run(stage: Stage):
 
 def test_a_process_that_stays_is_found_ended_and_counted(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.memoryd = "/bin/true"
-    left = subprocess.Popen(["sleep", "60"], env={**stage.environment, "PATH": os.environ["PATH"]})
+    environment = {**stage.environment, "PATH": os.environ["PATH"]}
+    left = subprocess.Popen(["cat", "-"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert left.stdin and left.stdout
     try:
+        left.stdin.write(b"there\n")
+        left.stdin.flush()
+        assert left.stdout.readline() == b"there\n"  # a process just made has no command line for a moment
         assert left.pid in stage.processes()
         story = Story()
         clean_up(story, stage)
@@ -87,8 +92,8 @@ def test_a_process_that_stays_is_found_ended_and_counted(stage: Stage, capsys: p
         assert left.wait(timeout=10) != 0
     finally:
         left.kill()
-        left.wait()
-    assert f"{left.pid}: sleep 60" in capsys.readouterr().out
+        left.communicate()
+    assert f"{left.pid}: cat -" in capsys.readouterr().out
 
 
 def test_the_folder_goes_also_after_a_failure():
