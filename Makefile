@@ -48,7 +48,7 @@ demo: $(STAMP)  ## the whole thing from nothing, checked; DOCS=folder indexes th
 	$(BIN)/python -m tests.journeys.demo $(if $(DOCS),--docs "$(DOCS)")
 
 test: $(TEST_STAMP)  ## the tests that need no torch and no compiler
-	$(BIN)/python -m pytest -n $(WORKERS) tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not extras' tests
 
 test-crash: $(TEST_STAMP)  ## the crash tests to their end: every step, every state, every nth error; prints counts
 	CRASH_TESTS=long CRASH_STEP=1 MODEL_EXAMPLES=60 $(BIN)/python -m pytest -n $(WORKERS) tests/crash \

@@ -351,6 +351,7 @@ def looked_back(world: World) -> list[Any]:
     """Every reading tool at the end."""
     status = world.call("memory_status")
     status.pop("model")  # a process with its id and its times
+    status["search"].pop("query_vectors")  # whether the model was quicker than the one who asks a second time
     status["store"].pop("stored_bytes")  # records name the folders of projects: another path is compressed otherwise
     asked = ("what is the retry budget", "postgres index", "deploys in the summer")
     return [
