@@ -97,7 +97,7 @@ class VectorEngine(Protocol):
 def payload(entry: VectorEntry) -> dict[str, Any]:
     """What stands beside a point's vectors."""
     fields: dict[str, Any] = {
-        "visible": _visible(entry.scope, entry.status),
+        "visible": visible(entry.scope, entry.status),
         "kind": entry.kind,
         "type": entry.type,
         "ancestors": list(entry.ancestors),
@@ -110,8 +110,17 @@ def payload(entry: VectorEntry) -> dict[str, Any]:
 
 def conditions(filter: Filter) -> list[tuple[str, list[str]]]:
     """(field, values): each field of a hit must have one of its values. Empty where `allows_nothing`."""
-    visible = [_visible(scope, status) for scope in filter.scopes for status in filter.statuses]
-    wanted: list[tuple[str, Sequence[str]]] = [("visible", visible), ("kind", filter.kinds), ("type", filter.types)]
+    return [("visible", allowed(filter)), *narrower(filter)]
+
+
+def allowed(filter: Filter) -> list[str]:
+    """The values of `visible` that a hit may have."""
+    return list(dict.fromkeys(visible(scope, status) for scope in filter.scopes for status in filter.statuses))
+
+
+def narrower(filter: Filter) -> list[tuple[str, list[str]]]:
+    """The conditions beside that on `visible`."""
+    wanted: list[tuple[str, Sequence[str]]] = [("kind", filter.kinds), ("type", filter.types)]
     wanted.append(("ancestors", (filter.path_prefix,) if filter.path_prefix else ()))
     return [(name, list(dict.fromkeys(values))) for name, values in wanted if values]
 
@@ -119,15 +128,6 @@ def conditions(filter: Filter) -> list[tuple[str, list[str]]]:
 def allows_nothing(filter: Filter) -> bool:
     """Whether no point at all can pass."""
     return not filter.scopes or not filter.statuses
-
-
-def best(found: Sequence[tuple[float, str, Mapping[str, Any] | None]], limit: int) -> list[LegHit]:
-    """The `limit` best of (score, passage id, payload), of which the engine gave TIE_MARGIN more, best first."""
-    lowest = found[limit - 1][0] if len(found) > limit else float("-inf")
-    # what only ties with the last one may take its place; the others beyond it are passed over
-    hits = [(-score, document_of(held), one, _traits_of(held)) for score, one, held in found if score >= lowest]
-    hits.sort(key=lambda hit: hit[:3])
-    return [LegHit(document, passage, -score, traits) for score, document, passage, traits in hits[:limit]]
 
 
 def document_of(held: Mapping[str, Any] | None) -> str:
@@ -147,11 +147,12 @@ def paged(records: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield page
 
 
-def _traits_of(held: Mapping[str, Any] | None) -> Traits:
+def traits_of(held: Mapping[str, Any] | None) -> Traits:
+    """What a point is beyond its vectors."""
     packed_traits = (held or {}).get("traits")
     return Traits.unpacked(*packed_traits) if packed_traits else NO_TRAITS
 
 
-def _visible(scope: str, status: str) -> str:
+def visible(scope: str, status: str) -> str:
     """Scope and status in one key: both are in every filter, and one condition costs the engine half of two."""
     return f"{status}:{scope}"

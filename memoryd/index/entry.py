@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from struct import Struct
 
 from memoryd.records import NO_TRAITS, Traits
 
@@ -15,6 +16,8 @@ _PASSAGE = ("passage_0", "passage_1")
 _TRAITS = ("thread", "place", "nature")
 COLUMNS = (*_DOCUMENT, *_PASSAGE, *_TRAITS)
 """A document id is 256 bits, a passage id 128, the traits are packed into three numbers."""
+_IDS = Struct(">6Q")
+_NONE = "0" * 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def columns(entry: LexicalEntry) -> Iterator[tuple[str, int]]:
     digits = entry.document_id
     for at, name in enumerate(_DOCUMENT):
         yield name, int(digits[at * 16 : at * 16 + 16], 16)
-    passage = entry.passage_id.replace("-", "") or "0" * 32
+    passage = entry.passage_id.replace("-", "") or _NONE
     for at, name in enumerate(_PASSAGE):
         yield name, int(passage[at * 16 : at * 16 + 16], 16)
     yield from zip(_TRAITS, entry.traits.packed(), strict=True)
@@ -51,14 +54,13 @@ def columns(entry: LexicalEntry) -> Iterator[tuple[str, int]]:
 
 def read_columns(values: Sequence[Sequence[int]]) -> list[tuple[str, str, Traits]]:
     """(document id, passage id or '', traits) of entries; `values` holds what stands in each of COLUMNS for them."""
-    return [
-        (
-            f"{a:016x}{b:016x}{c:016x}{d:016x}",
-            _uuid(f"{high:016x}{low:016x}") if high or low else "",
-            Traits.unpacked(thread, place, nature) if thread or nature else NO_TRAITS,
-        )
-        for a, b, c, d, high, low, thread, place, nature in zip(*values, strict=True)
-    ]
+    found = []
+    for *ids, thread, place, nature in zip(*values, strict=True):
+        digits = _IDS.pack(*ids).hex()
+        passage = digits[64:]
+        traits = Traits.unpacked(thread, place, nature) if thread or nature else NO_TRAITS
+        found.append((digits[:64], _uuid(passage) if passage != _NONE else "", traits))
+    return found
 
 
 def _uuid(digits: str) -> str:

@@ -23,6 +23,7 @@ from tantivy import Occur, Query
 
 from memoryd.errors import IndexDamaged, IndexProblem
 from memoryd.index.analysis import QueryTerms, code_analyser, pairs_of, query_terms, word_analyser
+from memoryd.index.cut import best
 from memoryd.index.entry import COLUMNS, LexicalEntry, read_columns
 from memoryd.index.fields import PART, WHOLE, documents, schema
 from memoryd.records import Filter, LegHit, Traits
@@ -189,11 +190,12 @@ class LexicalIndex:
         found = searcher.search(wanted, limit + TIE_MARGIN, count=False).hits
         lowest = found[limit - 1][0] if len(found) > limit else 0.0
         # what only ties with the last one may take its place; the others beyond it are not even read
-        kept = [(-score, address) for score, address in found if score >= lowest]
+        kept = [(score, address) for score, address in found if score >= lowest]
         entries = _entries(searcher, [address for _, address in kept])
-        hits = [(score, *one) for (score, _), one in zip(kept, entries, strict=True)]
-        hits.sort(key=lambda hit: hit[:3])
-        return [LegHit(document, passage, -score, traits) for score, document, passage, traits in hits[:limit]]
+        hits = zip(entries, kept, strict=True)
+        return best(
+            [LegHit(document, passage, score, traits) for (document, passage, traits), (score, _) in hits], limit
+        )
 
     def holds(self, document_id: str) -> bool:
         """Whether a committed entry of this document is there. Raises IndexDamaged."""

@@ -16,14 +16,15 @@ from typing import NamedTuple, Protocol
 from memoryd.errors import IndexDamaged, IndexProblem, VectorServerProblem
 from memoryd.index import packed
 from memoryd.index.counted import Counted
+from memoryd.index.cut import best
 from memoryd.index.engine import (
     TIE_MARGIN,
     VectorEntry,
     allows_nothing,
-    best,
     conditions,
     document_of,
     payload,
+    traits_of,
 )
 from memoryd.index.qdrant import Found, Layout, Point, Server
 from memoryd.records import Filter, LegHit
@@ -127,7 +128,9 @@ class RemoteIndex(Counted):
         exact = self._expected <= EXACT_UP_TO
         with self._using() as server:
             found = server.nearest(self.name, query, conditions(filter), limit + TIE_MARGIN, exact=exact)
-        return best([(one.score, one.id, one.payload) for one in found], limit)
+        return best(
+            [LegHit(document_of(one.payload), one.id, one.score, traits_of(one.payload)) for one in found], limit
+        )
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """(document_id, passage_id) of every point, by passage id. Raises IndexProblem kinds."""

@@ -405,6 +405,40 @@ def test_h21_searches_run_while_another_thread_writes(index):
     assert index.count() == 100
 
 
+def test_what_comes_into_other_scopes_meanwhile_is_never_found(index):
+    """Nearly all is of the scope that is asked for, so that the engine may be told who is to be left out instead."""
+    mine = [entry(f"mine/{n}.md") for n in range(60)]
+    write(index, *mine, entry("retired.md", status="archived"))
+    allowed = {one.passage_id for one in mine}
+    stop = threading.Event()
+    foreign: list[object] = []
+
+    def search() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            foreign.extend({hit.passage_id for hit in index.search(unit(turn), EVERYWHERE, 100)} - allowed)
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for turn in range(60):
+        write(index, entry(f"other/{turn}.md", scope=f"p-new-{turn:08}"))
+    stop.set()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert foreign == []
+    assert len(index.search(unit(1), EVERYWHERE, 100)) == 60
+
+
+def test_traits_that_changed_are_seen_at_once(index):
+    write(index, entry("a.md", traits=Traits(code=10)))
+    assert index.search(unit(1), EVERYWHERE, 5)[0].traits == Traits(code=10)
+    write(index, entry("a.md", traits=Traits(code=20, parts=2)))
+    assert index.search(unit(1), EVERYWHERE, 5)[0].traits == Traits(code=20, parts=2)
+
+
 def test_a_point_lost_behind_its_back_is_a_drift(index, kind):
     write(index, entry("a.md"), entry("b.md"))
     kind.lose_point(index, entry("a.md").passage_id)
