@@ -271,7 +271,7 @@ class Database:
             try:
                 connection = self._connect()
                 connection.execute("PRAGMA query_only=ON")
-                connection.execute("PRAGMA cache_size=-256")
+                connection.execute("PRAGMA cache_size=-2048")
             except sqlite3.Error as error:
                 self._raise(error)
             reader = _Reader(connection)

@@ -45,11 +45,12 @@ class Question:
     scale: Scale = field(default_factory=Scale)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fused:
     """One document of the fused list.
 
-    `passage_id` names the passage to show, '' where no leg found one. `score` only orders; `relevance` is 0 to 1.
+    `passage_id` names the passage to show, '' where no leg found one. `score` only orders; `relevance`, which
+    `search.relevance` fills in, is 0 to 1.
     `ranks` (from 1) and `scores` hold what each leg said, by its name; a leg that did not find the document is left
     out. `lifts` holds what was added beyond the legs, by its name.
     """
@@ -64,16 +65,14 @@ class Fused:
 
 
 @dataclass(slots=True)
-class _Held:
-    """A document in one leg: its best score as found and as it counts, its passage to show ('' for none)."""
+class _Leg:
+    """What one leg says of each document: its best score as found and as it counts, its passage to show ('' for
+    none) with its traits."""
 
-    found: float
-    counts: float
-    passage_id: str
-    traits: Traits
-
-
-_Leg = dict[str, _Held]
+    found: dict[str, float]
+    counts: dict[str, float]
+    passages: dict[str, str]
+    traits: dict[str, Traits]
 
 
 def each_fused(
@@ -86,11 +85,11 @@ def each_fused(
     """
     asked = question or Question()
     held = {name: _collapse(name, hits, recipe) for name, hits in sorted(legs.items()) if hits}
-    ranks = {name: _ranks(leg) for name, leg in held.items()}
+    ranks = {name: _ranks(leg.counts) for name, leg in held.items()}
     if recipe.by_rank:
         scores, lifts = by_rank(ranks), {}
     else:
-        known = ((document, one.traits) for leg in held.values() for document, one in leg.items())
+        known = (pair for leg in held.values() for pair in leg.traits.items())
         traits = {document: its for document, its in known if its is not NO_TRAITS}
         given = _weighed(held, legs, asked, recipe)
         lifts = _lifts(given, traits, asked, recipe)
@@ -98,21 +97,21 @@ def each_fused(
         if drawn := _drawn(scores, traits, recipe):
             lifts["thread"] = drawn
             scores = _summed([scores, drawn])
-    ordered = sorted(scores, key=lambda document: (-scores[document], document))
-    for document in ordered:
-        yield _fused(document, scores[document], held, ranks, lifts)
+    for score, document in sorted([(-score, document) for document, score in scores.items()]):
+        yield _fused(document, -score, held, ranks, lifts)
 
 
-def _ranks(leg: _Leg) -> dict[str, int]:
+def _ranks(counts: dict[str, float]) -> dict[str, int]:
     """From 1; equal scores as they were found."""
-    return {document: rank for rank, document in enumerate(sorted(leg, key=lambda one: -leg[one].counts), 1)}
+    ordered = sorted(counts, key=counts.__getitem__, reverse=True)
+    return dict(zip(ordered, range(1, len(ordered) + 1), strict=True))
 
 
 def _summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     scores: dict[str, float] = {}
     for part in parts:
         for document, score in part.items():
-            scores[document] = scores.get(document, 0.0) + score
+            scores[document] = scores[document] + score if document in scores else score
     return scores
 
 
@@ -132,24 +131,24 @@ def _collapse(name: str, hits: Sequence[LegHit], recipe: Recipe) -> _Leg:
 
 
 def _best(hits: Sequence[LegHit]) -> _Leg:
-    held: _Leg = {}
-    for document_id, passage_id, score, traits in hits:
-        one = held.get(document_id)
-        if one is None:
-            held[document_id] = _Held(score, score, passage_id, traits)
-        elif passage_id and not one.passage_id:
+    found: dict[str, float] = {}
+    passages: dict[str, str] = {}
+    traits: dict[str, Traits] = {}
+    for document, passage, score, its in hits:
+        if document not in found:
+            found[document], passages[document], traits[document] = score, passage, its
+        elif passage and not passages[document]:
             # A whole document says nothing about where to look: show its best passage, however low that stands.
-            one.passage_id, one.traits = passage_id, traits
-    return held
+            passages[document], traits[document] = passage, its
+    return _Leg(found, found, passages, traits)
 
 
 def _lexical(hits: Sequence[LegHit], recipe: Recipe) -> _Leg:
     """A document counts its best score, as a whole or by a passage, in shares of the usual best."""
-    held = _best(hits)
-    top = _usual_top([one.found for one in held.values()], recipe)
-    for one in held.values():
-        one.counts = one.found / top if top else 0.0
-    return held
+    leg = _best(hits)
+    top = _usual_top(leg.found.values(), recipe)
+    leg.counts = {document: score / top if top else 0.0 for document, score in leg.found.items()}
+    return leg
 
 
 def _usual_top(scores: Iterable[float], recipe: Recipe) -> float:
@@ -160,16 +159,15 @@ def _usual_top(scores: Iterable[float], recipe: Recipe) -> float:
 
 def _nearest(hits: Sequence[LegHit], recipe: Recipe) -> _Leg:
     """A document counts its best cosine above the lowest one found, less the more passages it has."""
-    held = _best(hits)
+    leg = _best(hits)
     counted: dict[str, float] = {}
-    for document_id, _, cosine, traits in hits:
+    for document, _, cosine, traits in hits:
         score = cosine - recipe.length * _LOGARITHMS[traits.parts]
-        if score > counted.get(document_id, -math.inf):
-            counted[document_id] = score
+        if document not in counted or score > counted[document]:
+            counted[document] = score
     lowest = min(counted.values())
-    for document, score in counted.items():
-        held[document].counts = score - lowest
-    return held
+    leg.counts = {document: score - lowest for document, score in counted.items()}
+    return leg
 
 
 def dense_weight(legs: Mapping[str, Sequence[LegHit]], scale: Scale, recipe: Recipe = RECIPE) -> float:
@@ -188,11 +186,14 @@ def _weighed(
     """What each leg gives its documents."""
     weights = {LEXICAL: 1.0, DENSE: dense_weight(legs, asked.scale, recipe)}
     for name, weight in ((SPARSE, recipe.sparse_weight), (EXACT, recipe.exact_weight)):
-        best = max((one.counts for one in held.get(name, {}).values()), default=0.0)
+        best = max(held[name].counts.values()) if name in held else 0.0
         weights[name] = weight / best if best > 0 else 0.0
-    # a name outweighs any words, also those of a document that stands out
-    weights[EXACT] *= max((1.0, *(one.counts for one in held.get(LEXICAL, {}).values())))
-    return {name: {document: weights[name] * one.counts for document, one in leg.items()} for name, leg in held.items()}
+    if EXACT in held and LEXICAL in held:
+        # a name outweighs any words, also those of a document that stands out
+        weights[EXACT] *= max(1.0, *held[LEXICAL].counts.values())
+    return {
+        name: {document: weights[name] * score for document, score in leg.counts.items()} for name, leg in held.items()
+    }
 
 
 def _lifts(
@@ -227,14 +228,14 @@ def _fused(
     ranks: Mapping[str, Mapping[str, int]],
     lifts: Mapping[str, Mapping[str, float]],
 ) -> Fused:
-    found = {name: leg[document] for name, leg in held.items() if document in leg}
-    named = [(ranks[name][document], one.passage_id) for name, one in found.items() if one.passage_id]
+    found = [(name, leg) for name, leg in held.items() if document in leg.found]
+    named = [(ranks[name][document], leg.passages[document]) for name, leg in found if leg.passages[document]]
     return Fused(
         document_id=document,
         passage_id=min(named)[1] if named else "",
         score=score,
         relevance=0.0,
-        ranks={name: ranks[name][document] for name in found},
-        scores={name: one.found for name, one in found.items()},
+        ranks={name: ranks[name][document] for name, _ in found},
+        scores={name: leg.found[document] for name, leg in found},
         lifts={name: given[document] for name, given in lifts.items() if document in given},
     )

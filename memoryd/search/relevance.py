@@ -79,13 +79,14 @@ class _Judge:
         self.few = len(set(query_terms(query).words)) <= FEW_WORDS
         self.asked = asked if asked is not None and not asked.corrected else None
         self.most = self._share(asked.hits[0].score) if asked is not None and asked.hits else 0.0
+        self.best = _logistic(self._odds_beside(0.0, 0.0))
 
     def verdict(self, hit: Fused) -> tuple[Fused, bool]:
         share = self._share(hit.scores.get(LEXICAL, 0.0))
         answered = _logistic(self._evidence(hit, share))
         relevance = answered * self._beside(hit, share)
-        relevance = round(max(relevance, 0.5) if EXACT in hit.scores else relevance, 4)
-        return replace(hit, relevance=relevance), answered < self._floor(hit)
+        hit.relevance = round(max(relevance, 0.5) if EXACT in hit.scores else relevance, 4)
+        return hit, answered < self._floor(hit)
 
     def _share(self, score: float) -> float:
         if self.asked is None or not self.asked.weight:
@@ -94,17 +95,20 @@ class _Judge:
 
     def _beside(self, hit: Fused, share: float) -> float:
         """How likely the hit is the right one, in shares of how likely one would be that is the best in every way."""
-        one = self.calibration
         behind = min(0.0, hit.scores.get(DENSE, self.least) - self.nearest)
         fewer = min(0.0, share - self.most)
+        return _logistic(self._odds_beside(behind, fewer)) / self.best
+
+    def _odds_beside(self, behind: float, fewer: float) -> float:
+        one = self.calibration
         if not self.dense:
             constant, of_share = one.beside_words
-            return _logistic(constant + of_share * fewer) / _logistic(constant)
+            return constant + of_share * fewer
         if self.asked is None:
             constant, of_cosine = one.beside_cosines
-            return _logistic(constant + of_cosine * behind) / _logistic(constant)
+            return constant + of_cosine * behind
         constant, of_cosine, of_share = one.beside
-        return _logistic(constant + of_cosine * behind + of_share * fewer) / _logistic(constant)
+        return constant + of_cosine * behind + of_share * fewer
 
     def _evidence(self, hit: Fused, share: float) -> float:
         one = self.calibration
