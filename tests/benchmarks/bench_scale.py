@@ -33,22 +33,22 @@ from tests.benchmarks.bench import Figure, memory_of, percentile, sentence, time
 from tests.benchmarks.homes import fresh_home
 
 DIMS = 384
-CLUSTERS = 500
+CLUSTERS = 20
 SCOPES = [f"p-part{number}-0000000{number}" for number in range(10)]
 CANDIDATES = 100
 
 
 class Vectors:
-    """Unit vectors around a few hundred centres, as texts of a few hundred subjects would have."""
+    """Unit vectors around a few hundred centres, as texts of a few subjects would have."""
 
     def __init__(self, seed: int) -> None:
         self._chance = np.random.default_rng(seed)
         self._centres = np.random.default_rng(1).standard_normal((CLUSTERS, DIMS)).astype("<f4")
 
-    def some(self, count: int) -> Any:
-        """float32, shape (count, DIMS)."""
-        spread = 1.2 * self._chance.standard_normal((count, DIMS)).astype("<f4")
-        found = self._centres[self._chance.integers(0, CLUSTERS, count)] + spread
+    def some(self, count: int, spread: float = 1.2) -> Any:
+        """float32, shape (count, DIMS); two around one centre have a cosine of about 1 / (1 + spread²)."""
+        apart = spread * self._chance.standard_normal((count, DIMS)).astype("<f4")
+        found = self._centres[self._chance.integers(0, CLUSTERS, count)] + apart
         return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype("<f4")
 
 
@@ -77,9 +77,9 @@ def store(home: Home, passages: int, sections: int) -> float:
 
 def spoken(home: Home) -> Callable[[], tuple[str, str]]:
     """Makes the model give a vector at once; what gives the next query and its scope."""
-    chance, pool = random.Random(17), Vectors(5).some(2000)
+    chance, pool = random.Random(17), Vectors(5).some(2000, 0.5)  # near enough to their best passages to be answered
     at = iter(range(10**9))
-    home.host.encode_query = lambda _text, _timeout: Encoded(pool[next(at) % len(pool)].tobytes())  # type: ignore[method-assign]
+    home.host.begin_query = lambda _text: lambda _timeout: Encoded(pool[next(at) % len(pool)].tobytes())  # type: ignore[method-assign]
     return lambda: (sentence(chance, 6), chance.choice(SCOPES))
 
 
@@ -236,7 +236,7 @@ home = open_home(root, environment={})
 recover(home)
 spent = time.perf_counter() - began
 vector = bytes.fromhex("0000803f") + bytes(383 * 4)
-home.host.encode_query = lambda text, timeout: Encoded(vector)
+home.host.begin_query = lambda text: lambda timeout: Encoded(vector)
 chance = random.Random(3)
 for number in range(200):
     reading.search(home, Caller(), query=sentence(chance, 6), scope=f"p-part{number % 10}-0000000{number % 10}")
