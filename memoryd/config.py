@@ -61,6 +61,9 @@ class SearchConfig(Section):
 
     model_wait_ms: Annotated[int, Field(ge=0, le=60_000)] = 1500
     candidates: Annotated[int, Field(ge=20, le=1000)] = 200
+    """Hits asked of each leg."""
+    dense_candidates: Annotated[int, Field(ge=20, le=1000)] = 100
+    """Of the dense leg, where words are looked up as well and find no turns of a conversation."""
     excerpt_tokens: Annotated[int, Field(ge=50, le=8000)] = 1500
     reranker: Literal["auto", "maxsim", "bge-reranker", "off"] = "auto"
     """`auto`: maxsim with BGE-M3, off with the embedded model."""

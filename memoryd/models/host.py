@@ -82,27 +82,26 @@ class ModelHost:
         return self.encode_query(text, timeout).dense
 
     def encode_query(self, text: str, timeout: float) -> Encoded:
-        """What the model makes of a query, waited for at most `timeout` seconds.
+        """What the model makes of a query, waited for at most `timeout` seconds: `begin_query` and its end."""
+        return self.begin_query(text)(timeout)
+
+    def begin_query(self, text: str) -> Callable[[float], Encoded]:
+        """Let the model begin with a query; what comes of it is waited for by a call with at most so many seconds.
 
         On a timeout the work goes on, so that the same query soon finds its vector. Raises ModelUnavailable,
-        TextPoisoned, ModelFilesWrong.
+        TextPoisoned, ModelFilesWrong, now or by that call.
         """
         with self._changed:
             known = self._waiting.known(text)
             if known is not None:
-                return known
+                return lambda _timeout: known
             job = self._waiting.asked(text)
             if job is None:
                 if len(self._waiting.queries) >= MAX_WAITING_QUERIES:
                     raise ModelUnavailable("Too many queries wait for the embedding model.")
                 job = self._waiting.job(text, query=True)
                 self._enqueue([job])
-        if not job.done.wait(timeout):
-            raise ModelUnavailable(
-                f"The embedding model did not answer within {timeout:g} s; it goes on working.",
-                next_step="Ask again in a few seconds; a model that is still starting is quick after that.",
-            )
-        return job.outcome()
+        return job.wait
 
     def embed_passages(self, texts: Sequence[str], cancelled: Callable[[], bool]) -> list[bytes | None]:
         """Unit vectors in the order of `texts`: `encode_passages` without the rest."""

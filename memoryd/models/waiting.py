@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from memoryd.digest import sha256_hex
-from memoryd.errors import ModelError, TextPoisoned
+from memoryd.errors import ModelError, ModelUnavailable, TextPoisoned
 from memoryd.records import Encoded
 
 REMEMBERED_QUERIES = 256
@@ -36,6 +36,15 @@ class Job:
     encoded: Encoded | None = None
     error: ModelError | None = None
     done: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self, timeout: float) -> Encoded:
+        """What is made of the text, waited for at most `timeout` seconds. Raises ModelUnavailable, else its error."""
+        if not self.done.wait(timeout):
+            raise ModelUnavailable(
+                f"The embedding model did not answer within {timeout:g} s; it goes on working.",
+                next_step="Ask again in a few seconds; a model that is still starting is quick after that.",
+            )
+        return self.outcome()
 
     def outcome(self) -> Encoded:
         """What was made of a text that is done. Raises its error."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from memoryd.operations import indexing
@@ -15,7 +16,7 @@ from memoryd.operations.reordering import MOST, in_force, left_out, reordered
 from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Filter, MemoryFields
 from memoryd.search.excerpt import BYTES_PER_TOKEN, Location, cut_excerpts, locate
 from memoryd.search.fusion import Fused
-from memoryd.search.pipeline import Legs, Mode, Ranked, rank, reason
+from memoryd.search.pipeline import Depth, Legs, Mode, Ranked, rank, reason
 from memoryd.search.recipe import RECIPE, Recipe
 from memoryd.search.relevance import Calibration
 
@@ -71,19 +72,25 @@ def ranked(
 ) -> tuple[Ranked, dict[str, Any]]:
     """The best `limit` documents for a query on the serving generation; also the `index` part of the answer.
 
-    `candidates` of each leg, where not as configured; `index` where the caller has looked at the `state` already: what
+    `candidates` of every leg, where not as configured; `index` where the caller has looked at the `state` already: what
     the legs report joins it.
     """
     index = state(home) if index is None else index
     legs = legs_of(home)
-    candidates = candidates or home.config.search.candidates
+    depth = _depth(home, recipe) if candidates is None else Depth(candidates, candidates)
     again = recipe.rerank and mode == "hybrid" and in_force(home)
-    depth = max(limit, MOST) if again else limit
-    outcome = rank(query, legs, mode=mode, filter=wanted, candidates=candidates, limit=depth, recipe=recipe)
+    most = max(limit, MOST) if again else limit
+    outcome = rank(query, legs, mode=mode, filter=wanted, depth=depth, limit=most, recipe=recipe)
     index["degraded"] += outcome.degraded
     if again and not outcome.degraded:
         outcome = _reordered(home, query, outcome, index)
     return replace(outcome, hits=outcome.hits[:limit]), index
+
+
+def _depth(home: Home, recipe: Recipe) -> Depth:
+    settings = home.config.search
+    every = recipe.candidates or settings.candidates
+    return Depth(every, recipe.dense_candidates or settings.dense_candidates)
 
 
 def legs_of(home: Home) -> Legs:
@@ -93,7 +100,7 @@ def legs_of(home: Home) -> Legs:
     return Legs(
         lexical=generation.lexical if generation is not None else None,
         vectors=generation.vectors if generation is not None else None,
-        encode=lambda text: home.host.encode_query(text, wait),
+        begin=lambda text: partial(home.host.begin_query(text), wait),
         problems=dict(generation.problems) if generation is not None else {},
         alike=home.tuning.synonyms(home.root, home.notices),
         today=_today(home),

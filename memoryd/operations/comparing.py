@@ -210,7 +210,7 @@ class _Wanted:
         """Let the model begin with the first one."""
         for text in islice(self._missing.values(), 1):
             with suppress(ModelError):  # it is asked for again
-                self._home.host.embed_query(text, 0.0)
+                self._home.host.begin_query(text)
 
     def vectors(self, wait: float) -> tuple[list[bytes], bool]:
         """What is there within so many seconds, and whether that is all. It is kept for the index."""

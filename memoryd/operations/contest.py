@@ -45,7 +45,7 @@ def contest(home: Home, query: str, wanted: Filter, depth: int, *, ablate: bool 
 
 def _instead(home: Home, query: str, wanted: Filter, depth: int, outcome: Ranked, recipe: Recipe) -> list[str]:
     """What a changed recipe would have answered; the legs run again only where it changes what they find."""
-    again = recipe.candidates != RECIPE.candidates or recipe.alike != RECIPE.alike
+    again = (recipe.candidates, recipe.dense_candidates, recipe.alike) != (0, 0, RECIPE.alike)
     again = again or (recipe.typos != RECIPE.typos and outcome.corrected) or (in_force(home) and recipe != RECIPE)
     if again:
         hits = answers.ranked(home, query, "hybrid", wanted, depth, recipe=recipe)[0].hits

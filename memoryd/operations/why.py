@@ -129,7 +129,7 @@ def _looked_for(home: Home, row: DocumentRow, asked: _Asked) -> dict[str, Any]:
     """The search once more with every candidate, and what became of this one."""
     outcome, index = answers.ranked(home, asked.text, asked.mode, asked.wanted, DEEP)
     place = next((at for at, hit in enumerate(outcome.hits, 1) if hit.document_id == row.document_id), None)
-    depth = home.config.search.candidates
+    depth = outcome.depths
     under = next((hit for hit in outcome.dropped if hit.document_id == row.document_id), None)
     if under is not None:
         return {**_under_floor(under), "legs": _legs(home, row, asked, outcome), "depth": depth, "index": index}
@@ -193,7 +193,7 @@ def _waiting(home: Home, row: DocumentRow) -> set[str]:
 
 
 def _not_found(
-    home: Home, row: DocumentRow, asked: _Asked, legs: Mapping[str, Mapping[str, Any]], depth: int
+    home: Home, row: DocumentRow, asked: _Asked, legs: Mapping[str, Mapping[str, Any]], depth: Mapping[str, int]
 ) -> dict[str, Any]:
     """Why no leg that ran has it among its candidates."""
     ran = [leg for leg in legs.values() if leg["ran"]]
@@ -203,10 +203,11 @@ def _not_found(
         return _no("pending", "It is not indexed yet.", "Ask again in a moment.")
     words = _words_in(home, row, asked.text)
     ranks = [f"{name} no. {leg['rank']}" for name, leg in legs.items() if leg["rank"] is not None]
+    deep = ", ".join(f"{depth[name]} {name}" for name, leg in legs.items() if leg["ran"] and name in depth)
     if not ranks and not words:
         return _no("no-words", "No word of the query stands in it.", "Use words of its text, or mode semantic.")
     said = f": {', '.join(ranks)}" if ranks else ""
-    message = f"It is beyond the first {depth} candidates of each leg that ran{said}."
+    message = f"It is beyond the candidates of each leg that ran ({deep}){said}."
     return _no("candidates", message, "Use words that stand only in it, or narrow with `path_prefix`.", words=words)
 
 

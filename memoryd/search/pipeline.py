@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from memoryd.errors import IndexProblem, MemorydError, ModelError
+from memoryd.errors import IndexProblem, MemorydError, ModelError, ModelUnavailable
 from memoryd.extract.dates import meant
 from memoryd.index.analysis import exact_names, query_terms
 from memoryd.index.engine import VectorEngine
 from memoryd.index.lexical import Asked, LexicalIndex
 from memoryd.records import Encoded, Filter, LegHit
-from memoryd.search.fusion import DENSE, EXACT, LEXICAL, SPARSE, Fused, Question, each_fused
+from memoryd.search.fusion import DENSE, EXACT, LEXICAL, SPARSE, TELLING, Fused, Question, each_fused
 from memoryd.search.recipe import RECIPE, Recipe
 from memoryd.search.relevance import EMBEDDED, Calibration, judged
 from memoryd.search.synonyms import Synonyms
@@ -29,13 +29,13 @@ NO_WORDS = Synonyms(())
 class Legs:
     """What a search runs on; a leg that cannot open is None and its problem stands in `problems`.
 
-    `encode` gives what the model makes of the query; sparse weights only where the model has them. `today` counts
-    days from 1970-01-01, 0 where none is known.
+    `begin` lets the model begin with the query and gives a call that waits for what it makes of it; sparse weights only
+    where the model has them. `today` counts days from 1970-01-01, 0 where none is known.
     """
 
     lexical: LexicalIndex | None
     vectors: VectorEngine | None
-    encode: Callable[[str], Encoded]
+    begin: Callable[[str], Callable[[], Encoded]]
     problems: dict[str, IndexProblem] = field(default_factory=dict)
     alike: Synonyms = NO_WORDS
     today: int = 0
@@ -46,7 +46,8 @@ class Legs:
 class Ranked:
     """The outcome: the best fused hits, how many documents any leg found, the legs that ran, why others did not, and
     milliseconds a step. `dropped` would stand among the hits but are not relevant, best first; `corrected` tells that
-    no word of the query stands anywhere and similar ones were found, `asked` what the lexical leg made of the query."""
+    no word of the query stands anywhere and similar ones were found, `asked` what the lexical leg made of the query;
+    `depths` how many hits each leg was asked for."""
 
     hits: list[Fused]
     total: int
@@ -56,6 +57,16 @@ class Ranked:
     dropped: list[Fused] = field(default_factory=list)
     corrected: bool = False
     asked: Asked | None = None
+    depths: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many hits each leg is asked for; `dense` of the dense one beside words that are no turns of a conversation:
+    what only meaning finds that deep is seldom right, but a turn counts also by those around it."""
+
+    every: int
+    dense: int
 
 
 def rank(
@@ -64,20 +75,22 @@ def rank(
     *,
     mode: Mode,
     filter: Filter,
-    candidates: int,
+    depth: Depth,
     limit: int,
     recipe: Recipe = RECIPE,
 ) -> Ranked:
-    """Run the legs that `mode` asks for, `candidates` deep, and fuse them into the best `limit` documents.
+    """Run the legs that `mode` asks for, to their `depth`, and fuse them into the best `limit` documents.
 
     Never raises for a leg, only reports it.
     """
-    run = _Run(query, legs, filter, recipe.candidates or candidates, recipe)
+    run = _Run(query, legs, filter, depth, recipe)
+    if mode in ("hybrid", "semantic") and recipe.dense:
+        run.begin()
     if mode in ("hybrid", "keyword"):
         if recipe.lexical:
             run.leg(LEXICAL, run.lexical)
         if recipe.exact and (names := exact_names(query)):
-            run.leg(EXACT, lambda: run.exact(names))
+            run.leg(EXACT, lambda depth: run.exact(names, depth))
     if mode in ("hybrid", "semantic"):
         if recipe.dense:
             run.leg(DENSE, run.dense)
@@ -89,7 +102,7 @@ def rank(
     run.timings["fusion"] = _milliseconds(began)
     corrected = run.asked is not None and run.asked.corrected
     total = len({hit.document_id for hits in found.values() for hit in hits})
-    return Ranked(kept, total, found, run.degraded, run.timings, dropped, corrected, run.asked)
+    return Ranked(kept, total, found, run.degraded, run.timings, dropped, corrected, run.asked, run.depths)
 
 
 def weighed(
@@ -116,7 +129,7 @@ def weighed(
 class _Run:
     """One query on its way through the legs."""
 
-    def __init__(self, query: str, legs: Legs, filter: Filter, depth: int, recipe: Recipe) -> None:
+    def __init__(self, query: str, legs: Legs, filter: Filter, depth: Depth, recipe: Recipe) -> None:
         self.query = query
         self.legs = legs
         self.filter = filter
@@ -125,41 +138,59 @@ class _Run:
         self.found: dict[str, list[LegHit]] = {}
         self.degraded: list[dict[str, str]] = []
         self.timings: dict[str, float] = {}
+        self.depths: dict[str, int] = {}
         self.asked: Asked | None = None
         self.encoded: Encoded | None = None
+        self._encode: Callable[[], Encoded] | None = None
+        self._unready: ModelError | None = None
 
-    def leg(self, name: str, search: Callable[[], list[LegHit]]) -> None:
-        """Run one leg, take its time, and note why it did not run."""
+    def begin(self) -> None:
+        """Let the model work while words are looked up; where it cannot, `dense` says so."""
+        if self.legs.vectors is not None:
+            try:
+                self._encode = self.legs.begin(self.query)
+            except ModelError as error:
+                self._unready = error
+
+    def leg(self, name: str, search: Callable[[int], list[LegHit]]) -> None:
+        """Run one leg to its depth, take its time, and note why it did not run."""
         began = time.perf_counter()
+        self.depths[name] = min(self.depth.dense, self.depth.every) if self._shallow(name) else self.depth.every
         try:
-            self.found[name] = search()
+            self.found[name] = search(self.depths[name])
         except (IndexProblem, ModelError) as error:
             if name in (LEXICAL, DENSE):  # the others share an index with one of these, which reports it
                 self.degraded.append(reason(name, error))
         self.timings[name] = _milliseconds(began) - self.timings.get("embed", 0.0) * (name == DENSE)
 
-    def lexical(self) -> list[LegHit]:
+    def _shallow(self, name: str) -> bool:
+        words = self.found.get(LEXICAL)
+        return name == DENSE and words is not None and not any(hit.traits.thread for hit in words[:TELLING])
+
+    def lexical(self, depth: int) -> list[LegHit]:
         alike: Mapping[str, float] = {}
         if self.recipe.alike and self.legs.alike.groups:
             alike = self.legs.alike.beside(query_terms(self.query).words)
         index = self._lexical()
-        self.asked = index.ask(self.query, self.filter, self.depth, alike=alike, typos=self.recipe.typos)
+        self.asked = index.ask(self.query, self.filter, depth, alike=alike, typos=self.recipe.typos)
         return self.asked.hits
 
-    def exact(self, names: tuple[str, ...]) -> list[LegHit]:
-        return self._lexical().named(names, self.filter, self.depth)
+    def exact(self, names: tuple[str, ...], depth: int) -> list[LegHit]:
+        return self._lexical().named(names, self.filter, depth)
 
-    def dense(self) -> list[LegHit]:
+    def dense(self, depth: int) -> list[LegHit]:
         vectors = self._vectors()
+        if self._encode is None:
+            raise self._unready or ModelUnavailable("The embedding model was not asked.")
         began = time.perf_counter()
         try:
-            self.encoded = self.legs.encode(self.query)
+            self.encoded = self._encode()
         finally:
             self.timings["embed"] = _milliseconds(began)
-        return vectors.search(self.encoded.dense, self.filter, self.depth)
+        return vectors.search(self.encoded.dense, self.filter, depth)
 
-    def sparse(self) -> list[LegHit]:
-        return self._vectors().search_sparse(self.encoded.sparse, self.filter, self.depth) if self.encoded else []
+    def sparse(self, depth: int) -> list[LegHit]:
+        return self._vectors().search_sparse(self.encoded.sparse, self.filter, depth) if self.encoded else []
 
     def _lexical(self) -> LexicalIndex:
         if self.legs.lexical is None:

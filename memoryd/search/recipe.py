@@ -20,6 +20,8 @@ class Recipe:
     """Legs that may run."""
     candidates: int = 0
     """Hits asked of each leg; 0 takes `search.candidates` of the configuration."""
+    dense_candidates: int = 0
+    """Of the dense leg beside words that are no turns; 0 takes `search.dense_candidates`."""
 
     by_rank: bool = False
     """Reciprocal ranks instead of scores: the baseline, which loses to its best leg where legs are unequal."""
@@ -104,5 +106,7 @@ ABLATIONS: dict[str, Recipe] = {
     "without floor": replace(RECIPE, floor=False),
     "50 candidates": replace(RECIPE, candidates=50),
     "100 candidates": replace(RECIPE, candidates=100),
+    "50 dense candidates": replace(RECIPE, dense_candidates=50),
+    "200 dense candidates": replace(RECIPE, dense_candidates=200),
 }
 """The recipe with one part changed, by the part's name."""

@@ -57,6 +57,12 @@ def test_nothing_runs_before_the_first_text(make):
     assert host.identity == EMBEDDED
 
 
+def test_a_query_is_begun_and_waited_for_later(shared):
+    first, second = (shared.begin_query(f"begun {number}") for number in (1, 2))
+    assert second(60) != first(60) == shared.begin_query("begun 1")(0)
+    assert first(60).dense == shared.embed_query("begun 1", 0)
+
+
 def test_queries_and_passages_give_the_same_vector(shared):
     (passage,) = shared.embed_passages(["the same words"], NEVER)
     assert shared.embed_query("the same words", 60) == passage

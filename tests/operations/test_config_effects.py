@@ -162,6 +162,27 @@ def test_search_candidates_and_excerpt_tokens(root, tmp_path):
     assert seen[20][1] <= 50 * 4 < seen[1000][1]
 
 
+def test_search_dense_candidates(root, tmp_path):
+    """search.dense_candidates: beside words that find no turns of a conversation"""
+    notes = {f"n{number}_md": f"The aardvark digs hole {number}." for number in range(40)}
+    turns = {f"chat_{number:02}_md": f"Ann: the wombat sleeps in hole {number}." for number in range(40)}
+    corpus = {"label": "d", "path": str(docs(tmp_path / "d", **notes, **turns))}
+    waits = {"model_wait_ms": 60_000}
+    for asked in (20, 30):
+        configure(root, corpora=[corpus], search={"candidates": 35, "dense_candidates": asked, **waits})
+        with opened(root) as home:
+            scan_corpora(home)
+            settle(home)
+
+            def found(query, mode, home=home):
+                answer = reading.search(home, HERE, query=query, mode=mode, explain=True)
+                return answer["explain"]["candidates"]["dense"]
+
+            assert found("where does the aardvark dig?", "hybrid") == asked
+            assert found("where does the wombat sleep?", "hybrid") == 35, "a turn counts by those around it, too"
+            assert found("where does the aardvark dig?", "semantic") == 35
+
+
 # -- model
 
 

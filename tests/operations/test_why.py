@@ -42,7 +42,7 @@ def test_what_is_returned_has_its_place_and_ranks(home):
     told = ask(home, "emu", "t/two")
     assert (told["reason"], told["place"]) == ("returned", 2)
     assert told["legs"] == {"lexical": {"ran": True, "indexed": True, "rank": 2, "score": pytest.approx(0, abs=9)}}
-    assert told["explain"]["ranks"]["lexical"] == 2 and told["depth"] == 200
+    assert told["explain"]["ranks"]["lexical"] == 2 and told["depth"]["lexical"] == 200
     shown = reading.search(home, HERE, query="emu", mode="keyword", explain=True)["memories"]
     assert [one["source"] for one in shown] == ["t/one", "t/two"]
     assert shown[1]["explain"] == told["explain"]
@@ -116,7 +116,7 @@ def test_the_depth_of_candidates(root):
         keep(home, **{f"n{n:02}": "emu " * (40 - n) + "filler " * n for n in range(30)})
         worst = max(range(30), key=lambda n: ask(home, "emu", f"t/n{n:02}")["legs"]["lexical"]["rank"])
         told = ask(home, "emu", f"t/n{worst:02}", max_results=20)
-        assert (told["reason"], told["depth"], told["legs"]["lexical"]["rank"]) == ("candidates", 20, 30)
+        assert (told["reason"], told["depth"]["lexical"], told["legs"]["lexical"]["rank"]) == ("candidates", 20, 30)
         assert told["words"] == ["emu"]
 
 
