@@ -8,16 +8,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from memoryd.catalog.db import Database
 from memoryd.catalog.schema import unpacked
 from memoryd.records import IndexedPassage
 
 
-@dataclass(frozen=True, slots=True)
-class PassageRow:
+class PassageRow(NamedTuple):
     """`start`/`end` are byte offsets into the stored bytes, lines 1-based and inclusive; `text_sha256` names what is
     embedded for it."""
 
@@ -177,6 +175,4 @@ def _values(number: int, ordinal: int, item: IndexedPassage) -> tuple[Any, ...]:
 
 
 def _passage(row: Any) -> PassageRow:
-    values = list(row)
-    values[7] = unpacked(values[7])
-    return PassageRow(*values)
+    return PassageRow._make((*row[:7], unpacked(row[7]), *row[8:]))
