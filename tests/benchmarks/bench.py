@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -256,78 +255,24 @@ def bench_embedding(rounds: int) -> list[Figure]:
 
 
 def bench_search(passages: int, queries: int) -> list[Figure]:
-    """Scope-filtered search over many passages with synthetic vectors, against the two bare engines, in turn."""
-    import qdrant_edge
-    import tantivy
+    """Searches of one size with synthetic vectors, against the two bare engines, in turn; `make bench-scale` has all."""
+    from tests.benchmarks import bench_scale
+    from tests.benchmarks.homes import fresh_home
 
-    from memoryd.operations import indexing, ingest, reading
-    from memoryd.operations.home import Caller, open_home
-    from memoryd.operations.owner import own_home
-    from memoryd.operations.recover import recover
+    with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as folder, fresh_home(Path(folder) / "home") as home:
+        bench_scale.store(home, passages, 4)
+        bench_scale.fill(home)
+        found = bench_scale.measured(home, queries)
+        figures = list(bench_scale.searched(f"{passages} passages", passages, found))
+        private = memory_of(os.getpid())["RssAnon"]
+    return [*figures, Figure("  private memory of this process with that index", private, "MB")]
 
-    chance = random.Random(11)
-    dims = 384
 
-    def vector() -> bytes:
-        values = [chance.gauss(0, 1) for _ in range(dims)]
-        norm = sum(value * value for value in values) ** 0.5
-        return array("f", (value / norm for value in values)).tobytes()
+def bench_ends() -> list[Figure]:
+    """See `tests.benchmarks.ends`."""
+    from tests.benchmarks import ends
 
-    with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as folder:
-        root = Path(folder) / "home"
-        lock = own_home(root)
-        home = open_home(root, environment={})
-        home.host.embed_passages = lambda texts, _stop: [vector() for _ in texts]  # type: ignore[method-assign]
-        home.host.embed_query = lambda _text, _timeout: vector()  # type: ignore[method-assign]
-        try:
-            recover(home)
-            scopes = [f"p-part{number}-0000000{number}" for number in range(10)]
-            seen = (
-                ingest.Seen("bench", f"{n:06}.txt".encode(), scopes[n % 10], "document", sentence(chance, 60).encode())
-                for n in range(passages)
-            )
-            ingest.store_documents(home, seen)
-            while indexing.catch_up(home):
-                pass
-            generation = home.generation
-            assert generation is not None and generation.lexical is not None and generation.vectors is not None
-            lexical, shard = generation.lexical._index, generation.vectors._shard
-            schema, searcher = lexical.schema, lexical.searcher()
-            ours, bare = [], []
-            for _ in range(queries):
-                text, scope, values = sentence(chance, 6), chance.choice(scopes), array("f", vector()).tolist()
-                began = time.perf_counter()
-                reading.search(home, Caller(), query=text, scope=scope)
-                ours.append((time.perf_counter() - began) * 1000)
-                began = time.perf_counter()
-                terms = [tantivy.Query.term_query(schema, "word", word) for word in text.split()]
-                wanted = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
-                allowed = tantivy.Query.const_score_query(tantivy.Query.term_query(schema, "scope", scope), 0.0)
-                both = [(tantivy.Occur.Must, wanted), (tantivy.Occur.Must, allowed)]
-                for _, address in searcher.search(tantivy.Query.boolean_query(both), 100).hits:
-                    searcher.doc(address).get_first("document_id")
-                visible = qdrant_edge.FieldCondition("visible", match=qdrant_edge.MatchValue(f"in_force:{scope}"))
-                request = qdrant_edge.QueryRequest(
-                    limit=100,
-                    query=qdrant_edge.Query.Nearest(values),
-                    filter=qdrant_edge.Filter(must=[visible]),
-                    with_payload=["document_id"],
-                )
-                shard.query(request)
-                bare.append((time.perf_counter() - began) * 1000)
-            private = memory_of(os.getpid())["RssAnon"]
-        finally:
-            home.close()
-            lock.release()
-    high, low = percentile(ours, 0.95), percentile(bare, 0.95)
-    return [
-        Figure(f"search of {passages} passages in a scope, embedding excluded, p95", high, "ms", 10),
-        Figure("  the same, p50", percentile(ours, 0.5), "ms"),
-        Figure("  two bare engines, p95", low, "ms"),
-        Figure("search against the two bare engines, p95", high / low, "x", 2),
-        Figure("  search against the two bare engines, p50", percentile(ours, 0.5) / percentile(bare, 0.5), "x"),
-        Figure("  private memory of this process with that index", private, "MB"),
-    ]
+    return ends.bench_ends()
 
 
 def bench_sessions(counts: tuple[int, ...] = (1, 3, 8)) -> list[Figure]:
@@ -422,7 +367,9 @@ def percentile(values: list[float], share: float) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["wire", "embedding", "search", "sessions", "health"], help="one part")
+    parser.add_argument(
+        "--only", choices=["wire", "embedding", "search", "sessions", "health", "ends"], help="one part"
+    )
     parser.add_argument("--passages", type=int, default=20_000)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
@@ -432,6 +379,7 @@ def main() -> int:
         "search": lambda: bench_search(chosen.passages, 400),
         "sessions": bench_sessions,
         "health": lambda: bench_health(chosen.passages),
+        "ends": bench_ends,
     }
     figures = [figure for name, part in parts.items() if chosen.only in (None, name) for figure in part()]
     if chosen.json:
