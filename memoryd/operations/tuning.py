@@ -20,7 +20,8 @@ THRESHOLDS = "thresholds.json"
 SECTION = "relevance"
 MAX_BYTES = 1 << 20
 SHIPPED = {EMBEDDED_MODEL.fingerprint: replace(EMBEDDED, model=EMBEDDED_MODEL.fingerprint)}
-NUMBERS = ("constant", "cosine", "share", "unknown", "nearest", "floor", "cosines_floor")
+WEIGHTS = ("constant", "cosine", "share", "unknown", "nearest", "apart_words", "apart_cosines")
+NUMBERS = (*WEIGHTS, "floor", "cosines_floor")
 THREES = ("cosines", "words", "beside")
 Value = TypeVar("Value")
 

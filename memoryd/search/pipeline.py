@@ -116,10 +116,9 @@ def weighed(
     """What the legs found (by leg) as one list, the best `limit`; and what would stand there if it were relevant."""
     question = Question(query, meant(query, legs.today), legs.calibration.scale)
     fused = each_fused(found, question=question, recipe=recipe)
-    cosines = [hit.score for hit in found.get(DENSE, ())]
     kept: list[Fused] = []
     dropped: list[Fused] = []
-    for hit, under in judged(fused, query, cosines, asked, legs.calibration):
+    for hit, under in judged(fused, query, found.get(DENSE, []), asked, legs.calibration):
         (dropped if under and recipe.floor else kept).append(hit)
         if limit is not None and len(kept) >= limit:
             break

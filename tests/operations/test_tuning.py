@@ -61,7 +61,7 @@ def test_a_question_of_another_subject_finds_nothing(cache):
 
 
 def test_a_calibration_of_the_user_counts_at_once(cache):
-    said = {"models": {}, "relevance": {EMBEDDED.fingerprint: {"floor": 1.1, "words": [3, 0, 0]}}}
+    said = {"models": {}, "relevance": {EMBEDDED.fingerprint: {"floor": 9.9, "words": [3, 0, 0]}}}
     (cache.root / "thresholds.json").write_text(json.dumps(said))
     assert titles(cache, "Which of the floors has the big printer?") == []
     assert reading.search(cache, HERE, query="printer", mode="keyword")["memories"][0]["relevance"] > 0.9

@@ -20,10 +20,15 @@ def hit(name: str, **scores: float) -> Fused:
 
 
 def relevance(one: Fused, asked: Asked | None = WORDS, calibration=EMBEDDED, query: str = QUERY) -> tuple[float, bool]:
-    judged_hit, under = next(
-        judged([one], query, [one.scores[leg] for leg in one.scores if leg == "dense"], asked, calibration)
-    )
+    near = [one.scores["dense"]] if "dense" in one.scores else []
+    judged_hit, under = next(judged([one], query, many(*near), asked, calibration))
     return judged_hit.relevance, under
+
+
+def many(*cosines: float) -> list[LegHit]:
+    """What the dense leg found: these and a crowd far behind, none where there are none."""
+    crowd = [0.05] * 100 if cosines else []
+    return [LegHit(f"d{at}", "p", cosine) for at, cosine in enumerate([*cosines, *crowd])]
 
 
 def test_more_meaning_and_more_words_are_more_relevant():
@@ -36,14 +41,39 @@ def test_more_meaning_and_more_words_are_more_relevant():
 def test_what_stands_far_behind_the_best_hit_is_no_answer_because_that_one_is():
     best, behind = hit("a", dense=0.7, lexical=8.0), hit("b", dense=0.2, lexical=1.0)
     asked = replace(WORDS, hits=[LegHit("a", "p", 8.0)])
-    found = [one.relevance for one, _ in judged([best, behind], QUERY, [0.7, 0.2], asked, EMBEDDED)]
+    found = [one.relevance for one, _ in judged([best, behind], QUERY, many(0.7, 0.2), asked, EMBEDDED)]
     assert found[0] > 0.8 and found[1] < 0.15
-    alone = [one.relevance for one, _ in judged([best, behind], QUERY, [0.7, 0.2], None, EMBEDDED)]
+    alone = [one.relevance for one, _ in judged([best, behind], QUERY, many(0.7, 0.2), None, EMBEDDED)]
     assert alone[0] > 0.8 and alone[1] < 0.1
     words = [
         one.relevance for one, _ in judged([hit("a", lexical=8.0), hit("b", lexical=1.0)], QUERY, [], asked, EMBEDDED)
     ]
     assert words[1] < words[0] / 2
+
+
+def test_a_document_that_stands_apart_by_its_words_is_more_likely_an_answer():
+    one = hit("a", dense=0.4, lexical=5.0)
+
+    def asked(tenth: float) -> Asked:
+        scores = [5.0] + [tenth] * 20
+        return replace(WORDS, hits=[LegHit(f"w{at}", "p", score) for at, score in enumerate(scores)])
+
+    values = [relevance(one, asked(tenth))[0] for tenth in (0.5, 2.5, 4.9)]
+    assert values[0] > values[1] > values[2]
+    passages = [LegHit("a", f"p{at}", 5.0) for at in range(12)] + asked(0.5).hits[1:]
+    assert relevance(one, replace(WORDS, hits=passages))[0] == values[0], "its own passages are no rivals"
+    assert relevance(one, replace(WORDS, hits=asked(0.5).hits[:9]))[0] > values[0], "fewer than ten: nothing else"
+
+
+def test_the_floor_is_lower_where_little_is_stored():
+    one = hit("a", dense=0.36, lexical=3.0)
+
+    def left_out(count: int) -> bool:
+        near = [LegHit(f"d{at}", "p", 0.36 - at / 1000) for at in range(count)]
+        return next(judged([one], QUERY, near, WORDS, EMBEDDED))[1]
+
+    assert left_out(100) and left_out(90)
+    assert not left_out(20)
 
 
 def test_what_shares_a_word_by_chance_is_under_the_floor():
