@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from memoryd.operations import indexing
-from memoryd.operations.enclosing import Around, surrounded
+from memoryd.operations.enclosing import Around, plain, surrounded
 from memoryd.operations.found import Found, read_found, source_of
 from memoryd.operations.home import Home
 from memoryd.operations.reordering import MOST, in_force, left_out, reordered
 from memoryd.records import ARTIFACT_SOURCE, VAULT_SOURCE, Filter, MemoryFields
-from memoryd.search.excerpt import BYTES_PER_TOKEN, Location, cut_excerpts, locate
+from memoryd.search.excerpt import BYTES_PER_TOKEN, Location, locate
 from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import Depth, Legs, Mode, Ranked, rank, reason
 from memoryd.search.recipe import RECIPE, Recipe
@@ -136,14 +136,13 @@ class Shown:
 def hits(
     home: Home, query: str, fused: Sequence[Fused], limit: int, *, explain: bool = False, around: bool = False
 ) -> Shown:
-    """Entries for the first `limit` of the ranked documents that can be shown; excerpts share the token budget.
+    """Entries for the first `limit` of the ranked documents that can be shown; excerpts share the token budget evenly.
 
-    With `around`, what they leave of it goes to what stands around them. Each text is shown once.
+    With `around`, by their relevance, and with what stands around them. Each text is shown once.
     """
     read = read_found(home, fused, limit)
-    tokens = home.config.search.excerpt_tokens
-    excerpts = cut_excerpts(query, [one.text for one in read.found], tokens=tokens)
-    pieces = surrounded(home, read.found, excerpts, tokens * BYTES_PER_TOKEN if around else 0)
+    budget = home.config.search.excerpt_tokens * BYTES_PER_TOKEN
+    pieces = surrounded(home, read.found, query, budget) if around else plain(read.found, query, budget)
     vault = [one.row.document_id for one in read.found if one.row.source == VAULT_SOURCE]
     memories = home.memories.of_documents(vault) if vault else {}
     entries = []

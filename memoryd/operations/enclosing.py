@@ -1,7 +1,7 @@
 """What stands around a found passage: the rest of its definition or section, the turns before and after it?
 
-Only where the results leave room in their budget, so that no hit loses words to another one's surroundings. All of it
-is exact pieces of stored bytes.
+All results share one budget. The more relevant a hit, the more of it its own words and what stands around them may
+take: an answer often stands a few lines beside the words that were found. All of it is exact pieces of stored bytes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from memoryd.extract.text import slice_text
 from memoryd.extract.turns import speaker_of
 from memoryd.operations.found import Found, source_of
 from memoryd.operations.home import Home
-from memoryd.search.excerpt import Excerpt, Location, cost, cut, locate, split_budget
+from memoryd.search.excerpt import Excerpt, Location, cost, cut, cut_excerpts, locate, split_budget, wanted_terms
 
 REACH = 4
 """Passages before and after the found one that may join it."""
 LEAST_ROOM = 400
-"""With less room than this in all, no definition or section is looked up: too little of it would fit."""
+"""With less budget than this in all, no definition or section is looked up: too little of it would fit."""
+LEAST_WEIGHT = 1 / 8
+"""What the least relevant hit may take at least, in shares of what the most relevant one may."""
 LEAST_TURN = 60
 """Of a turn at least so many bytes are shown, or all of it."""
 HEADER_CHARS = 400
@@ -48,21 +50,44 @@ class Around:
     after: dict[str, Any] | None = None
 
 
-def surrounded(home: Home, found: Sequence[Found], excerpts: Sequence[Excerpt], room: int) -> list[Around]:
-    """Each excerpt with what of its surroundings fits into `room` bytes of UTF-8, shared by all."""
+def surrounded(home: Home, found: Sequence[Found], query: str, budget: int) -> list[Around]:
+    """Each hit's words with what of its surroundings fits, all together in `budget` bytes of UTF-8."""
+    rows = _beside(home, found) if budget >= LEAST_ROOM else {}
+    runs = {at: _run(found[at].passage, beside) for at, beside in rows.items()}
+    more = {at: run[-1].end - run[0].start - _size(found[at].passage) for at, run in runs.items()}
+    wants = [cost(one.text) + more.get(at, 0) for at, one in enumerate(found)]
+    shares = split_budget(wants, budget, _weights(found))
+    wanted = wanted_terms(query)
     around = [
-        Around(excerpt, one.passage.start, one.passage.line_start) for one, excerpt in zip(found, excerpts, strict=True)
+        Around(cut(one.text, wanted, share), one.passage.start, one.passage.line_start)
+        for one, share in zip(found, shares, strict=True)
     ]
-    room -= sum(cost(excerpt.text) for excerpt in excerpts)
-    parted = [at for at, one in enumerate(found) if not _alone(one)]
-    if parted and room >= LEAST_ROOM:
-        beside = home.passages.around([found[at].passage.id for at in parted], REACH)
-        rows = {at: beside[found[at].passage.id] for at in parted}
-        room -= _put_headers(home, found, around, rows)
-        room -= _widen(home, found, around, rows, room)
+    room = budget - sum(cost(one.excerpt.text) for one in around)
+    room -= _put_headers(home, found, around, rows, room)
+    room -= _widen(home, found, around, runs, shares, room)
     if room >= LEAST_TURN:
         _put_turns(home, found, around, room)
     return around
+
+
+def plain(found: Sequence[Found], query: str, budget: int) -> list[Around]:
+    """Each hit's words alone, all together in `budget` bytes of UTF-8, as evenly as they need it."""
+    excerpts = cut_excerpts(query, [one.text for one in found], budget=budget)
+    return [
+        Around(excerpt, one.passage.start, one.passage.line_start) for one, excerpt in zip(found, excerpts, strict=True)
+    ]
+
+
+def _beside(home: Home, found: Sequence[Found]) -> dict[int, list[PassageRow]]:
+    """The passages around each hit that is part of a document, by the hit's place."""
+    parted = [at for at, one in enumerate(found) if not _alone(one)]
+    beside = home.passages.around([found[at].passage.id for at in parted], REACH) if parted else {}
+    return {at: beside[found[at].passage.id] for at in parted}
+
+
+def _weights(found: Sequence[Found]) -> list[float]:
+    top = max((one.hit.relevance for one in found), default=0.0)
+    return [max(one.hit.relevance, LEAST_WEIGHT * top) or 1.0 for one in found]
 
 
 def _alone(one: Found) -> bool:
@@ -74,13 +99,19 @@ def _alone(one: Found) -> bool:
 
 
 def _widen(
-    home: Home, found: Sequence[Found], around: list[Around], rows: dict[int, list[PassageRow]], room: int
+    home: Home,
+    found: Sequence[Found],
+    around: list[Around],
+    runs: dict[int, list[PassageRow]],
+    shares: Sequence[int],
+    room: int,
 ) -> int:
-    """Let whole passages of the same definition or section join, as many as fit; how many bytes they took."""
-    runs = {at: _run(found[at].passage, beside) for at, beside in rows.items() if around[at].excerpt.whole}
-    wants = {at: run[-1].end - run[0].start - _size(found[at].passage) for at, run in runs.items()}
-    shares = dict(zip(wants, split_budget(list(wants.values()), max(0, room)), strict=True))
-    spans = {at: _grown(run, found[at].passage, shares[at]) for at, run in runs.items()}
+    """Let whole passages of the same definition or section join, as many as fit a hit's share; how many bytes they
+    took."""
+    whole = {at: run for at, run in runs.items() if around[at].excerpt.whole}
+    spans = {
+        at: _grown(run, found[at].passage, shares[at] - cost(around[at].excerpt.text)) for at, run in whole.items()
+    }
     spans = {at: (first, last) for at, (first, last) in spans.items() if first is not last}
     asked = [(found[at].row.address or "", first.start, last.end) for at, (first, last) in spans.items()]
     used = 0
@@ -144,7 +175,9 @@ def _grown(run: Sequence[PassageRow], passage: PassageRow, share: int) -> tuple[
 # -- first lines of the definitions around it
 
 
-def _put_headers(home: Home, found: Sequence[Found], around: list[Around], rows: dict[int, list[PassageRow]]) -> int:
+def _put_headers(
+    home: Home, found: Sequence[Found], around: list[Around], rows: dict[int, list[PassageRow]], room: int
+) -> int:
     """Name the definitions around a piece of code by their first lines; how many bytes these take."""
     wanted = [(at, name, row) for at, beside in rows.items() for name, row in _openers(found[at].passage, beside)]
     asked = [(found[at].row.address or "", row.start, row.end) for at, _, row in wanted]
@@ -153,7 +186,7 @@ def _put_headers(home: Home, found: Sequence[Found], around: list[Around], rows:
         if isinstance(data, MemorydError):
             continue
         header = _header(slice_text(data, 0, len(data), found[at].row.encoding), name.rsplit(".", 1)[-1])
-        if header is not None:
+        if header is not None and used + cost(header.text) <= room:
             place = locate(header, start=row.start, line_start=row.line_start, encoding=found[at].row.encoding)
             around[at].within.append({"symbol": name, **_shown(header.text, place)})
             used += cost(header.text)

@@ -6,6 +6,7 @@ to other scripts. Excerpts are exact pieces of their passages, without ellipses,
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -42,17 +43,17 @@ class Location:
     line_end: int
 
 
-def cut_excerpts(query: str, texts: Sequence[str], *, tokens: int) -> list[Excerpt]:
-    """One excerpt for each passage text, in order; together they take at most about `tokens` tokens.
+def cut_excerpts(query: str, texts: Sequence[str], *, budget: int) -> list[Excerpt]:
+    """One excerpt for each passage text, in order; together they take at most about `budget` bytes of UTF-8.
 
     Passages that need less than an even share leave the rest to longer ones. A text that is not empty always shows
     at least one character.
     """
     costs = [cost(text) for text in texts]
-    if sum(costs) <= tokens * BYTES_PER_TOKEN:
+    if sum(costs) <= budget:
         return [Excerpt("", text, whole=True) for text in texts]
     wanted = wanted_terms(query)
-    shares = split_budget(costs, tokens * BYTES_PER_TOKEN)
+    shares = split_budget(costs, budget)
     return [cut(text, wanted, share) for text, share in zip(texts, shares, strict=True)]
 
 
@@ -62,17 +63,19 @@ def wanted_terms(query: str) -> frozenset[str]:
     return frozenset(terms.words) | frozenset(terms.codes)
 
 
-def split_budget(costs: Sequence[int], budget: int) -> list[int]:
-    """Each one's share of `budget`: never more than its cost, and what one leaves over goes to the others.
+def split_budget(costs: Sequence[int], budget: int, weights: Sequence[float] | None = None) -> list[int]:
+    """Each one's share of `budget`, even or by `weights` (above 0): never more than its cost, and what one leaves over
+    goes to the others.
 
-    The shares sum up to min(sum of costs, budget), save for the rounding down of a last even split.
+    The shares sum up to min(sum of costs, budget), save for the rounding down of a last split.
     """
+    weights = weights or [1.0] * len(costs)
     shares = [0] * len(costs)
-    left, waiting = max(0, budget), len(costs)
-    for place in sorted(range(len(costs)), key=lambda place: costs[place]):
-        shares[place] = min(costs[place], left // waiting)
+    left, waiting = max(0, budget), math.fsum(weights)
+    for place in sorted(range(len(costs)), key=lambda place: costs[place] / weights[place]):
+        shares[place] = min(costs[place], left, int(left * weights[place] / max(weights[place], waiting)))
         left -= shares[place]
-        waiting -= 1
+        waiting -= weights[place]
     return shares
 
 

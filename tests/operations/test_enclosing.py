@@ -127,8 +127,21 @@ def test_a_turn_of_a_transcript_shows_those_before_and_after(zoo):
     assert [n for n in range(6) if f"quokka{n}" in hit["content"]] == [0, 1, 2, 3, 4, 5]
 
 
-def test_what_stands_around_a_hit_never_takes_room_from_another(zoo):
-    """The same excerpts with and without surroundings where the budget is used up."""
+def test_the_most_relevant_hit_shows_its_section_also_among_others(zoo):
+    """Eight results that would use up the budget evenly: the best one may still show what stands beside its words."""
+    query = "said words animals eat axolotl step number"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zoo.loaded, "config", with_tokens(zoo.config, 600))
+        shown = reading.search(zoo, HERE, query=query, mode="keyword")["memories"]
+    sizes = [len(one["content"].encode()) for one in shown]
+    assert len(shown) > 2 and sum(sizes) <= 2400
+    assert shown[0]["source"] == "d/guide.md" and "axolotl" in shown[0]["content"]
+    assert sizes[0] > 2400 / len(shown), "more than an even share"
+    assert len([n for n in range(8) if f"Paragraph {n} " in shown[0]["content"]]) > 1
+    is_exact(zoo, shown[0])
+
+
+def test_all_hits_with_what_stands_around_them_keep_to_the_budget(zoo):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zoo.loaded, "config", with_tokens(zoo.config, 150))
         answer = reading.search(zoo, HERE, query="said words animals eat step number", mode="keyword")
