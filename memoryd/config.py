@@ -63,7 +63,7 @@ class SearchConfig(Section):
     candidates: Annotated[int, Field(ge=20, le=1000)] = 200
     """Hits asked of each leg."""
     dense_candidates: Annotated[int, Field(ge=20, le=1000)] = 100
-    """Of the dense leg, where words are looked up as well and find no turns of a conversation."""
+    """Of the dense leg, at most `candidates`, where words are looked up as well and find no turns of a conversation."""
     excerpt_tokens: Annotated[int, Field(ge=50, le=8000)] = 1500
     reranker: Literal["auto", "maxsim", "bge-reranker", "off"] = "auto"
     """`auto`: maxsim with BGE-M3, off with the embedded model."""

@@ -233,7 +233,6 @@ CREATE TABLE put_off (
 
 
 @functools.lru_cache(maxsize=2048)
-@functools.lru_cache(4096)
 def unpacked(text: str) -> tuple[str, ...]:
     """A list column as a tuple; the same few headings and tags come again and again."""
     return tuple(json.loads(text))

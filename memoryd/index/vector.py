@@ -35,19 +35,17 @@ from memoryd.index.engine import (
     allowed,
     allows_nothing,
     document_of,
-    narrower,
     payload,
     traits_of,
     visible,
 )
 from memoryd.index.present import Condition, Present
 from memoryd.index.remembered import Memory, Remembered
+from memoryd.index.shard import asked_for, deletion, is_half, layout
 from memoryd.records import Filter, LegHit
 
 __all__ = ["VectorEntry", "VectorIndex"]
 
-SEARCH_THREADS = 1
-"""A search reads one segment; a second thread only waits for the first, at half a millisecond a search."""
 UPSERT_POINTS = 50
 """Points of one engine call, which holds the interpreter for about 3 ms."""
 FULL_FLUSH_POINTS = 10_000
@@ -84,7 +82,7 @@ class VectorIndex(Counted):
         require_room(path.parent)
         with _border(path):
             path.mkdir(parents=True, exist_ok=True)
-            shard = engine.EdgeShard.create(str(path), _config(dims, sparse))
+            shard = engine.EdgeShard.create(str(path), layout(dims, sparse))
             on_disk = engine.KeywordIndexParams(memory=engine.Memory.Cold)
             for name in INDEXED:
                 shard.update(engine.UpdateOperation.create_field_index(name, on_disk))
@@ -98,7 +96,7 @@ class VectorIndex(Counted):
             # The engine makes an empty shard out of an empty directory; that would be a silent loss.
             if not any((path / "segments").glob("*/segment.json")):
                 raise IndexDamaged(f"There is no vector index in {path}.", leg="vectors", path=str(path))
-            config = _config(dims, sparse, half=_is_half(path))
+            config = layout(dims, sparse, half=is_half(path))
             found = cls(path, dims, engine.EdgeShard.load(str(path), config), sparse=sparse)
             try:
                 found._examine()
@@ -126,7 +124,7 @@ class VectorIndex(Counted):
             try:
                 before = shard.info().points_count
                 for start in range(0, len(document_ids), DELETE_DOCUMENTS):
-                    shard.update(_deletion(list(document_ids[start : start + DELETE_DOCUMENTS]), kept))
+                    shard.update(deletion(list(document_ids[start : start + DELETE_DOCUMENTS]), kept))
                 for start in range(0, len(points), UPSERT_POINTS):
                     shard.update(engine.UpdateOperation.upsert_points(points[start : start + UPSERT_POINTS]))
                 self._expected += shard.info().points_count - before
@@ -143,7 +141,7 @@ class VectorIndex(Counted):
             if self._unflushed > FULL_FLUSH_POINTS:
                 shard.flush()
                 self._unflushed = 0
-                self._present = Present(self._groups("visible"))
+                self._present = Present(_groups(shard, "visible"))
             else:
                 _sync_log(self.path / "wal")
             self._torn = False
@@ -191,34 +189,42 @@ class VectorIndex(Counted):
         if limit < 1 or allows_nothing(filter):
             return []
         may = allowed(filter)
+        whose = self._present.condition(may)
+        with self._using() as shard:
+            found = self._asked(shard, query, filter, whose, limit)
+            if whose.outside and any(one.visible not in may for one, _ in found):
+                # points of others came since that was planned, and took places: named as what may be seen, they cannot
+                found = self._asked(shard, query, filter, Condition(False, may), limit)
+        return best([LegHit(one[0], one[1], score, one[2]) for one, score in found if one.visible in may], limit)
+
+    def _asked(
+        self, shard: engine.EdgeShard, query: engine.Query, filter: Filter, whose: Condition, limit: int
+    ) -> list[tuple[Remembered, float]]:
+        """Points with their scores, best first, all that may be among the best `limit`."""
         request = engine.QueryRequest(
             limit=limit + TIE_MARGIN,
             query=query,
-            filter=_condition(filter, self._present.condition(may)),
+            filter=asked_for(filter, whose),
             params=engine.SearchParams(exact=self._expected < GRAPH_FROM, hnsw_ef=GRAPH_WIDTH),
             with_payload=False,
         )
         moment = self._memory.moment()
-        with self._using() as shard:
-            points = shard.query(request)
+        points = shard.query(request)
         lowest = points[limit - 1].score if len(points) > limit else float("-inf")
         # ids are made when they are looked at: not of those that cannot be among the best
         scored = [(cast("uuid.UUID", point.id), point.score) for point in points if point.score >= lowest]
-        held = self._held([one for one, _ in scored], moment)
-        found = [(one, score) for one, (_, score) in zip(held, scored, strict=True) if one is not None]
-        # whoever may not see it is told of none that came after the engine was asked
-        return best([LegHit(one[0], one[1], score, one[2]) for one, score in found if one[3] in may], limit)
+        held = self._held(shard, [one for one, _ in scored], moment)
+        return [(one, score) for one, (_, score) in zip(held, scored, strict=True) if one is not None]
 
-    def _held(self, ids: Sequence[uuid.UUID], moment: int) -> list[Remembered | None]:
+    def _held(self, shard: engine.EdgeShard, ids: Sequence[uuid.UUID], moment: int) -> list[Remembered | None]:
         """What is known of each of these points, the engine asked for the rest; None for one that is gone."""
         known = self._memory.known
         held = [known.get(one.int) for one in ids]
         missing = [id for id, one in zip(ids, held, strict=True) if one is None]
         if not missing:
             return held
-        with self._using() as shard:
-            wanted = cast("list[engine.PointId]", missing)
-            records = shard.retrieve(wanted, ["document_id", "traits", "visible"], False)
+        wanted = cast("list[engine.PointId]", missing)
+        records = shard.retrieve(wanted, ["document_id", "traits", "visible"], False)
         fresh = {cast("uuid.UUID", record.id).int: _remembered(str(record.id), record.payload) for record in records}
         self._memory.learn(fresh, moment)
         return [one or fresh.get(id.int) for id, one in zip(ids, held, strict=True)]
@@ -283,19 +289,14 @@ class VectorIndex(Counted):
     def _examine_filters(self) -> None:
         count = self.count()
         for name in SINGLE:
-            groups = self._groups(name)
+            with self._using() as shard:
+                groups = _groups(shard, name)
             known = sum(groups.values())
             if known != count:
                 message = f"The vector index in {self.path} finds {known} of {count} points by {name}."
                 raise IndexDamaged(message, leg="vectors")
             if name == "visible":
                 self._present = Present(groups)
-
-    def _groups(self, name: str) -> dict[str, int]:
-        """How many points have each value of a field."""
-        with self._using() as shard:
-            groups = shard.facet(engine.FacetRequest(key=name, limit=max(1, self.count()), exact=True))
-        return {str(group.value): group.count for group in groups.hits}
 
     def _point(self, entry: VectorEntry) -> engine.Point:
         held = payload(entry)
@@ -338,38 +339,11 @@ def _remembered(passage: str, held: Mapping[str, Any] | None) -> Remembered:
     return Remembered(document_of(held), passage, traits_of(held), str((held or {}).get("visible", "")))
 
 
-def _condition(filter: Filter, whose: Condition) -> engine.Filter | None:
-    must: list[Any] = [_any_of(name, values) for name, values in narrower(filter)]
-    others: list[Any] = []
-    if whose.named:
-        (others if whose.outside else must).append(_any_of("visible", whose.named))
-    return engine.Filter(must=must or None, must_not=others or None) if must or others else None
-
-
-def _any_of(name: str, values: Sequence[str]) -> engine.FieldCondition:
-    match = engine.MatchValue(values[0]) if len(values) == 1 else engine.MatchAny(list(dict.fromkeys(values)))
-    return engine.FieldCondition(name, match=match)
-
-
-def _deletion(document_ids: list[str], kept: set[uuid.UUID]) -> engine.UpdateOperation:
-    spared: list[Any] | None = [engine.HasIdCondition(cast("set[engine.PointId]", kept))] if kept else None
-    gone = engine.Filter(must=[_any_of("document_id", document_ids)], must_not=spared)
-    return engine.UpdateOperation.delete_points_by_filter(gone)
-
-
-def _is_half(path: Path) -> bool:
-    """Whether the numbers in these segments have 16 bits: the engine opens them with no other setting."""
-    return any('"float16"' in one.read_text("utf-8") for one in (path / "segments").glob("*/segment.json"))
-
-
-def _config(dims: int, sparse: bool, *, half: bool = True) -> engine.EdgeConfig:
-    cold = engine.Memory.Cold
-    number = engine.VectorStorageDatatype.Float16 if half else engine.VectorStorageDatatype.Float32
-    vectors = engine.EdgeVectorParams(size=dims, distance=engine.Distance.Cosine, memory=cold, datatype=number)
-    lexical = {SPARSE: engine.EdgeSparseVectorParams(memory=cold)} if sparse else None
-    return engine.EdgeConfig(
-        vectors=vectors, sparse_vectors=lexical, payload_memory=cold, max_search_threads=SEARCH_THREADS
-    )
+def _groups(shard: engine.EdgeShard, name: str) -> dict[str, int]:
+    """How many points have each value of a field."""
+    every = max(1, shard.info().points_count)
+    groups = shard.facet(engine.FacetRequest(key=name, limit=every, exact=True))
+    return {str(group.value): group.count for group in groups.hits}
 
 
 @contextmanager

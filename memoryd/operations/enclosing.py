@@ -108,11 +108,7 @@ def _widen(
 ) -> int:
     """Let whole passages of the same definition or section join, as many as fit a hit's share; how many bytes they
     took."""
-    whole = {at: run for at, run in runs.items() if around[at].excerpt.whole}
-    spans = {
-        at: _grown(run, found[at].passage, shares[at] - cost(around[at].excerpt.text)) for at, run in whole.items()
-    }
-    spans = {at: (first, last) for at, (first, last) in spans.items() if first is not last}
+    spans = _spans(found, around, runs, shares, room)
     asked = [(found[at].row.address or "", first.start, last.end) for at, (first, last) in spans.items()]
     used = 0
     for (at, (first, _)), data in zip(spans.items(), home.store.read_ranges(asked) if asked else (), strict=True):
@@ -125,6 +121,25 @@ def _widen(
             around[at].excerpt = Excerpt("", text, whole=True)
             around[at].start, around[at].line_start = first.start, first.line_start
     return used
+
+
+def _spans(
+    found: Sequence[Found],
+    around: list[Around],
+    runs: dict[int, list[PassageRow]],
+    shares: Sequence[int],
+    room: int,
+) -> dict[int, tuple[PassageRow, PassageRow]]:
+    """First and last passage of each hit that may grow, by the hit's place."""
+    spans = {}
+    for at, run in runs.items():
+        passage, shown = found[at].passage, around[at].excerpt
+        if shown.whole:
+            first, last = _grown(run, passage, min(room, shares[at] - cost(shown.text)))
+            room -= last.end - first.start - _size(passage)
+            if first is not last:
+                spans[at] = (first, last)
+    return spans
 
 
 def _size(row: PassageRow) -> int:

@@ -20,8 +20,8 @@ THRESHOLDS = "thresholds.json"
 SECTION = "relevance"
 MAX_BYTES = 1 << 20
 SHIPPED = {EMBEDDED_MODEL.fingerprint: replace(EMBEDDED, model=EMBEDDED_MODEL.fingerprint)}
-WEIGHTS = ("constant", "cosine", "share", "unknown", "nearest", "apart_words", "apart_cosines")
-NUMBERS = (*WEIGHTS, "floor", "cosines_floor")
+APART = ("apart_words", "apart_cosines")
+NUMBERS = ("constant", "cosine", "share", "unknown", "nearest", *APART, "floor", "cosines_floor")
 THREES = ("cosines", "words", "beside")
 Value = TypeVar("Value")
 
@@ -85,11 +85,15 @@ def calibrations(text: str) -> dict[str, Calibration]:
 
 
 def _one(model: str, values: dict[str, Any]) -> Calibration:
-    """What is not said of a model is as shipped. Raises ValueError, TypeError, OverflowError."""
+    """What is not said of a model is as shipped; `apart_...` is 0 where a `constant` is given without.
+
+    Raises ValueError, TypeError, OverflowError.
+    """
     if unknown := [name for name in values if name not in NUMBERS + THREES]:
         raise ValueError(f"`{SECTION}` has no {unknown[0]!r}, only {', '.join(NUMBERS + THREES)}")
     known = SHIPPED.get(model, UNCALIBRATED)
-    numbers: dict[str, Any] = {name: _number(values[name]) for name in NUMBERS if name in values}
+    numbers: dict[str, Any] = dict.fromkeys(APART, 0.0) if "constant" in values else {}  # of before there were these
+    numbers |= {name: _number(values[name]) for name in NUMBERS if name in values}
     for name in THREES:
         if name in values:
             one, two, three = map(_number, values[name])

@@ -67,7 +67,7 @@ def split_budget(costs: Sequence[int], budget: int, weights: Sequence[float] | N
     """Each one's share of `budget`, even or by `weights` (above 0): never more than its cost, and what one leaves over
     goes to the others.
 
-    The shares sum up to min(sum of costs, budget), save for the rounding down of a last split.
+    The shares sum up to min(sum of costs, budget), save for less than a byte of rounding down each.
     """
     weights = weights or [1.0] * len(costs)
     shares = [0] * len(costs)

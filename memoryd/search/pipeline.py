@@ -98,7 +98,7 @@ def rank(
             run.leg(SPARSE, run.sparse)
     began = time.perf_counter()
     found = {name: hits for name, hits in run.found.items() if hits or name in (LEXICAL, DENSE)}
-    kept, dropped = weighed(query, legs, found, run.asked, recipe, limit)
+    kept, dropped = weighed(query, legs, found, run.asked, run.depths, recipe, limit)
     run.timings["fusion"] = _milliseconds(began)
     corrected = run.asked is not None and run.asked.corrected
     total = len({hit.document_id for hits in found.values() for hit in hits})
@@ -110,15 +110,21 @@ def weighed(
     legs: Legs,
     found: Mapping[str, list[LegHit]],
     asked: Asked | None,
+    depths: Mapping[str, int],
     recipe: Recipe = RECIPE,
     limit: int | None = None,
 ) -> tuple[list[Fused], list[Fused]]:
-    """What the legs found (by leg) as one list, the best `limit`; and what would stand there if it were relevant."""
+    """What the legs found (by leg) as one list, the best `limit`; and what would stand there if it were relevant.
+
+    `depths` tells how many hits each leg was asked for.
+    """
     question = Question(query, meant(query, legs.today), legs.calibration.scale)
     fused = each_fused(found, question=question, recipe=recipe)
     kept: list[Fused] = []
     dropped: list[Fused] = []
-    for hit, under in judged(fused, query, found.get(DENSE, []), asked, legs.calibration):
+    near = found.get(DENSE, [])
+    every = len(near) < depths.get(DENSE, 0)
+    for hit, under in judged(fused, query, near, asked, legs.calibration, all_found=every):
         (dropped if under and recipe.floor else kept).append(hit)
         if limit is not None and len(kept) >= limit:
             break
@@ -154,9 +160,10 @@ class _Run:
     def leg(self, name: str, search: Callable[[int], list[LegHit]]) -> None:
         """Run one leg to its depth, take its time, and note why it did not run."""
         began = time.perf_counter()
-        self.depths[name] = min(self.depth.dense, self.depth.every) if self._shallow(name) else self.depth.every
+        depth = min(self.depth.dense, self.depth.every) if self._shallow(name) else self.depth.every
         try:
-            self.found[name] = search(self.depths[name])
+            self.found[name] = search(depth)
+            self.depths[name] = depth
         except (IndexProblem, ModelError) as error:
             if name in (LEXICAL, DENSE):  # the others share an index with one of these, which reports it
                 self.degraded.append(reason(name, error))

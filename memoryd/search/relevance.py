@@ -20,8 +20,8 @@ from memoryd.search.fusion import DENSE, EXACT, LEXICAL, Fused, Scale
 FEW_WORDS = 2
 """Words up to which a query names rather than asks: its cosines are lower, and no set has such queries to judge by."""
 MANY, FEW = 100, 20
-"""Hits by meaning from which on the floor counts in full. The best of many is near by chance, the best of fewer by
-merit: the floor sinks with their number, down to FEW."""
+"""Passages that may be found from which on the floor counts in full. The best of many is near by chance, the best of
+fewer by merit: the floor sinks with their number, down to FEW."""
 TENTH, TWENTIETH = 10, 20
 """Documents from which the best one stands apart, by words and by meaning."""
 STRONG = 50.0
@@ -67,26 +67,34 @@ EMBEDDED = replace(UNCALIBRATED, floor=0.05, cosines_floor=0.035, ascii_only=Tru
 
 
 def judged(
-    hits: Iterable[Fused], query: str, near: Sequence[LegHit], asked: Asked | None, calibration: Calibration
+    hits: Iterable[Fused],
+    query: str,
+    near: Sequence[LegHit],
+    asked: Asked | None,
+    calibration: Calibration,
+    *,
+    all_found: bool = False,
 ) -> Iterator[tuple[Fused, bool]]:
     """Each hit with its relevance, and whether that is under the floor, in the same order.
 
-    `near` is what the dense leg found, best first; `asked` is what the lexical leg was asked, None where it did not
-    run.
+    `near` is what the dense leg found, best first, and with `all_found` all that there is; `asked` is what the lexical
+    leg was asked, None where it did not run.
     """
-    judge = _Judge(query, near, asked, calibration)
+    judge = _Judge(query, near, asked, calibration, min(1.0, max(FEW, len(near)) / MANY) if all_found else 1.0)
     return map(judge.verdict, hits)
 
 
 class _Judge:
     """One query's view of its hits."""
 
-    def __init__(self, query: str, near: Sequence[LegHit], asked: Asked | None, calibration: Calibration) -> None:
+    def __init__(
+        self, query: str, near: Sequence[LegHit], asked: Asked | None, calibration: Calibration, part: float
+    ) -> None:
         foreign = calibration.ascii_only and sum(map(str.isascii, query)) * 2 < len(query)
         self.calibration = calibration
         self.nearest, self.least = (near[0].score, near[-1].score) if near else (0.0, 0.0)
         self.dense = bool(near) and not foreign
-        self.part = min(1.0, max(FEW, len(near)) / MANY)
+        self.part = part
         self.few = len(set(query_terms(query).words)) <= FEW_WORDS
         self.asked = asked if asked is not None and not asked.corrected else None
         self.most = self._share(asked.hits[0].score) if asked is not None and asked.hits else 0.0

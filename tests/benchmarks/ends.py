@@ -33,10 +33,17 @@ PAGES = 3000
 def until_gone(pids: list[int]) -> float:
     """Seconds until none of these processes is left; fails after a minute."""
     began = time.perf_counter()
-    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
+    while any(map(_runs, pids)):
         assert time.perf_counter() - began < 60, f"still there: {pids}"
         time.sleep(0.005)
     return time.perf_counter() - began
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _busy_home(folder: Path) -> Path:

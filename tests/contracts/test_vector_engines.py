@@ -406,30 +406,54 @@ def test_h21_searches_run_while_another_thread_writes(index):
 
 
 def test_what_comes_into_other_scopes_meanwhile_is_never_found(index):
-    """Nearly all is of the scope that is asked for, so that the engine may be told who is to be left out instead."""
+    """Nearly all is of the scope that is asked for, so that the engine may be told who is to be left out instead; what
+    comes lies right at the query, and takes no place of what may be seen."""
     mine = [entry(f"mine/{n}.md") for n in range(60)]
     write(index, *mine, entry("retired.md", status="archived"))
     allowed = {one.passage_id for one in mine}
     stop = threading.Event()
-    foreign: list[object] = []
+    wrong: list[object] = []
 
     def search() -> None:
-        turn = 0
         while not stop.is_set():
-            turn += 1
-            foreign.extend({hit.passage_id for hit in index.search(unit(turn), EVERYWHERE, 100)} - allowed)
+            found = {hit.passage_id for hit in index.search(unit("q"), EVERYWHERE, 60)}
+            if found != allowed:
+                wrong.append((found - allowed, len(found)))
 
     threads = [threading.Thread(target=search) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for turn in range(60):
-        write(index, entry(f"other/{turn}.md", scope=f"p-new-{turn:08}"))
+    for turn in range(30):
+        new = [entry(f"o/{turn}.md", part, scope=f"p-new-{turn:08}", vector=unit("q")) for part in range(40)]
+        write(index, *new)
+        index.replace([new[0].document_id], [])
     stop.set()
     for thread in threads:
         thread.join(20)
         assert not thread.is_alive()
-    assert foreign == []
-    assert len(index.search(unit(1), EVERYWHERE, 100)) == 60
+    assert wrong == []
+
+
+def test_hits_are_complete_after_a_reopening_and_writes_of_others(index, kind):
+    """Whatever the engine counted of scopes before: others come, become many, and go."""
+    mine = [entry(f"mine/{n}.md") for n in range(30)]
+    write(index, *mine, entry("other.md", scope="p-other"))
+    index.flush()
+    index.close()
+    again = kind.open()
+    allowed = {one.passage_id for one in mine}
+
+    def found() -> set[str]:
+        return {hit.passage_id for hit in again.search(unit("q"), EVERYWHERE, 30)}
+
+    assert found() == allowed
+    for count in (1, 50, 200):
+        others = [entry("other.md", part, scope=f"p-other-{count}", vector=unit("q")) for part in range(count)]
+        write(again, *others)
+        assert found() == allowed
+        hits = again.search(unit("q"), Filter(scopes=(f"p-other-{count}",)), 300)
+        assert {hit.passage_id for hit in hits} == {one.passage_id for one in others}
+    again.close()
 
 
 def test_traits_that_changed_are_seen_at_once(index):

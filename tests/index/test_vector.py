@@ -62,6 +62,52 @@ def test_a_full_flush_comes_after_many_points(index, monkeypatch):
     assert index.count() == 40
 
 
+def test_hits_are_complete_across_a_full_flush(index, monkeypatch):
+    """Then the points of each scope are counted anew."""
+    monkeypatch.setattr(vector, "FULL_FLUSH_POINTS", 5)
+    for turn in range(4):
+        mine = [entry(f"mine/{n}.md", turn) for n in range(20)]
+        write(
+            index, *mine, *[entry(f"o/{turn}.md", part, scope=f"p-{turn:08}", vector=unit("q")) for part in range(40)]
+        )
+        index.flush()
+        assert {hit.passage_id for hit in index.search(unit("q"), EVERYWHERE, 20)} == {one.passage_id for one in mine}
+
+
+def test_what_comes_between_plan_and_search_takes_no_place(index, monkeypatch):
+    """The engine was to be told who is left out; then others came of whom that said nothing."""
+    mine = [entry(f"mine/{n}.md") for n in range(30)]
+    write(index, *mine)
+    usual, late = index._asked, [entry("o.md", part, scope="p-other", vector=unit("q")) for part in range(100)]
+
+    def asked(*given):
+        if late:
+            write(index, *[late.pop() for _ in range(len(late))])
+        return usual(*given)
+
+    monkeypatch.setattr(index, "_asked", asked)
+    assert {hit.passage_id for hit in index.search(unit("q"), EVERYWHERE, 30)} == {one.passage_id for one in mine}
+
+
+def test_points_are_counted_by_scope_when_they_are_opened(index):
+    """Else the first search of a home that is nearly all of one scope costs five times as much."""
+    write(index, *[entry(f"{n}.md") for n in range(9)], entry("other.md", scope="p-other"))
+    index.flush()
+    index.close()
+    again = VectorIndex.open(index.path, DIMS)
+    assert again._present.condition(["in_force:global"]) == (True, ["in_force:p-other"])
+    again.close()
+
+
+def test_a_point_with_damaged_traits_is_damage_and_no_crash(index):
+    write(index, entry("a.md"), entry("b.md"))
+    index._shard.update(
+        module.engine.UpdateOperation.set_payload([module.uuid.UUID(entry("a.md").passage_id)], {"traits": [1, 2]})
+    )
+    with pytest.raises(IndexDamaged):
+        index.search(unit(1), EVERYWHERE, 5)
+
+
 def test_a_sync_that_failed_is_not_tried_again(index, monkeypatch):
     write(index, entry("a.md"))
 
@@ -231,8 +277,8 @@ def test_h38_nothing_is_written_where_the_disk_is_nearly_full(tmp_path: Path):
 
 def test_an_index_of_wider_numbers_still_opens_and_takes_more(tmp_path, monkeypatch):
     """What an earlier version wrote is read as it is, until a rebuild makes it anew."""
-    usual = vector._config
-    monkeypatch.setattr(vector, "_config", lambda dims, sparse, half=True: usual(dims, sparse, half=False))
+    usual = vector.layout
+    monkeypatch.setattr(vector, "layout", lambda dims, sparse, half=True: usual(dims, sparse, half=False))
     old = VectorIndex.create(tmp_path / "old", DIMS)
     write(old, *[entry(f"{n}.md") for n in range(5)])
     old.close()

@@ -136,12 +136,50 @@ def test_the_most_relevant_hit_shows_its_section_also_among_others(zoo):
     sizes = [len(one["content"].encode()) for one in shown]
     assert len(shown) > 2 and sum(sizes) <= 2400
     assert shown[0]["source"] == "d/guide.md" and "axolotl" in shown[0]["content"]
-    assert sizes[0] > 2400 / len(shown), "more than an even share"
     assert len([n for n in range(8) if f"Paragraph {n} " in shown[0]["content"]]) > 1
     is_exact(zoo, shown[0])
 
 
-def test_all_hits_with_what_stands_around_them_keep_to_the_budget(zoo):
+def test_hits_take_of_the_budget_by_their_relevance(home, project):
+    """Two sections of the same size, one of which holds all of the question's words."""
+    filling = "\n\n".join(f"Sentence {n} about {'nothing at all and more of it ' * 6}." for n in range(20))
+    for name, words in (("strong", "the wombat digs its burrow at night"), ("weak", "a burrow elsewhere")):
+        text = f"# {name}\n\n{filling}\n\nHere {words}.\n\n{filling}\n"
+        store_documents(home, [Seen("t", f"{name}.md".encode(), "global", "document", text.encode())])
+    index_words(home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(home.loaded, "config", with_tokens(home.config, 1500))
+        shown = reading.search(home, HERE, query="does the wombat dig its burrow at night", mode="keyword")["memories"]
+    sizes = {one["title"]: len(one["content"]) for one in shown}
+    share = shown[1]["relevance"] / shown[0]["relevance"]
+    assert list(sizes) == ["strong", "weak"] and share < 0.5
+    assert sizes["weak"] < 0.6 * sizes["strong"], "an even split would give both the same"
+    assert sizes["weak"] > 100
+
+
+def test_first_lines_cost_a_hit_no_more_than_their_own_room(zoo):
+    """Whatever the budget, a definition grows as far as it fits beside the first lines of what it belongs to."""
+    for tokens in [*range(500, 1060, 4), 1500, 2000]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(zoo.loaded, "config", with_tokens(zoo.config, tokens))
+            hit = first(zoo, "wombat", max_results=1)
+        size = len(hit["content"].encode())
+        assert size + sum(len(one["content"]) for one in hit["within"]) <= tokens * 4
+        assert size >= min(4000, tokens * 4 - 1500), f"{tokens}: all but a passage and the first lines"
+
+
+@pytest.mark.parametrize("tokens", [60, 100, 150, 300, 420, 600, 1500])
+@pytest.mark.parametrize("query", ["wombat total helper", "said words animals eat step number", "numbat9 say number"])
+def test_everything_that_is_shown_keeps_to_the_budget(zoo, tokens, query):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zoo.loaded, "config", with_tokens(zoo.config, tokens))
+        answer = reading.search(zoo, HERE, query=query, mode="keyword", max_results=20)
+    shown = [part for one in answer["memories"] for part in (one, *one.get("within", ()))]
+    shown += [one[name] for one in answer["memories"] for name in ("before", "after") if name in one]
+    assert sum(len(part["content"].encode()) for part in shown) <= tokens * 4
+
+
+def test_turns_are_not_shown_where_the_budget_is_used_up(zoo):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zoo.loaded, "config", with_tokens(zoo.config, 150))
         answer = reading.search(zoo, HERE, query="said words animals eat step number", mode="keyword")

@@ -94,6 +94,16 @@ def test_a_calibration_that_says_nothing_counts_as_absent(tmp_path, said):
     assert "does not count" in notices["thresholds.json"]
 
 
+def test_weights_of_before_there_were_more_mean_what_they_meant(tmp_path):
+    """A section that gives a constant was fitted without what it does not name."""
+    said = {"constant": -9.0, "nearest": 14.0}
+    (tmp_path / "thresholds.json").write_text(json.dumps({"relevance": {EMBEDDED.fingerprint: said}}))
+    found = Tuning().calibration(tmp_path, {}, EMBEDDED.fingerprint)
+    assert (found.constant, found.nearest, found.apart_words, found.apart_cosines) == (-9.0, 14.0, 0.0, 0.0)
+    (tmp_path / "thresholds.json").write_text(json.dumps({"relevance": {EMBEDDED.fingerprint: {"floor": 0.2}}}))
+    assert Tuning().calibration(tmp_path, {}, EMBEDDED.fingerprint).apart_words > 0
+
+
 def test_weights_of_any_size_give_a_relevance(cache):
     weights = {"constant": -1e308, "cosine": -1e308}
     (cache.root / "thresholds.json").write_text(json.dumps({"relevance": {EMBEDDED.fingerprint: weights}}))

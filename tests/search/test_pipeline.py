@@ -12,6 +12,7 @@ from memoryd.index.lexical import LexicalIndex
 from memoryd.index.vector import VectorIndex
 from memoryd.records import Encoded, Filter, Traits
 from memoryd.search.pipeline import Depth, Legs, rank
+from memoryd.search.relevance import Calibration
 from tests.index.entries import DIMS, entry, unit, words
 
 WORDS = "emu wombat quokka dingo koala bilby possum numbat".split()
@@ -55,6 +56,38 @@ def test_the_dense_leg_goes_deeper_where_words_find_turns(tmp_path, share):
     assert asked("hybrid", "nothing of this") == 30
     seen = {asked("hybrid", query) for query in WORDS}
     assert seen == {1: {100}, 30: {30, 100}, 60: {30}}[share]
+    lexical.close()
+    vectors.close()
+
+
+def test_the_floor_sinks_where_little_is_stored_and_not_where_little_is_asked_for(tmp_path):
+    lexical = filled(tmp_path / "lexical", lambda _: Traits())
+    likely = Calibration(constant=0, cosine=0, share=0, unknown=0, nearest=0, apart_words=0, apart_cosines=0, floor=0.9)
+    for stored, depth, left_out in ((200, 20, True), (200, 150, True), (30, 100, False), (30, 20, True)):
+        vectors = VectorIndex.create(tmp_path / f"{stored}-{depth}", DIMS)
+        vectors.replace([], [entry(f"n{number:02}.md", part) for number in range(stored // 5) for part in range(5)])
+        legs = Legs(lexical, vectors, lambda _: lambda: Encoded(unit(1)), calibration=likely)
+        found = rank("emu wombat quokka", legs, mode="hybrid", filter=HERE, depth=Depth(200, depth), limit=8)
+        assert (found.hits == []) is left_out, (stored, depth)
+        vectors.close()
+    lexical.close()
+
+
+def test_the_model_works_while_words_are_looked_up(tmp_path, monkeypatch):
+    lexical, vectors = filled(tmp_path / "lexical", lambda _: Traits()), VectorIndex.create(tmp_path / "vectors", DIMS)
+    done: list[str] = []
+    looked_up = lexical.ask
+    monkeypatch.setattr(lexical, "ask", lambda *given, **more: (done.append("words"), looked_up(*given, **more))[1])
+
+    def begin(_query: str):
+        done.append("begun")
+        return lambda: (done.append("waited for"), Encoded(unit(1)))[1]
+
+    rank("emu", Legs(lexical, vectors, begin), mode="hybrid", filter=HERE, depth=Depth(100, 30), limit=8)
+    assert done == ["begun", "words", "waited for"]
+    done.clear()
+    rank("emu", Legs(lexical, vectors, begin), mode="keyword", filter=HERE, depth=Depth(100, 30), limit=8)
+    assert done == ["words"], "nobody asks the model for words alone"
     lexical.close()
     vectors.close()
 

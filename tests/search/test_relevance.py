@@ -65,15 +65,26 @@ def test_a_document_that_stands_apart_by_its_words_is_more_likely_an_answer():
     assert relevance(one, replace(WORDS, hits=asked(0.5).hits[:9]))[0] > values[0], "fewer than ten: nothing else"
 
 
+def test_a_document_that_stands_apart_by_its_cosine_is_more_likely_an_answer():
+    one = hit("a", dense=0.4, lexical=5.0)
+    values = []
+    for twentieth in (0.05, 0.2, 0.38):
+        near = [LegHit("a", "p", 0.4), *(LegHit(f"d{at}", "p", twentieth) for at in range(30))]
+        values.append(next(judged([one], QUERY, near, WORDS, EMBEDDED))[0].relevance)
+    assert values[0] > values[1] > values[2]
+
+
 def test_the_floor_is_lower_where_little_is_stored():
     one = hit("a", dense=0.36, lexical=3.0)
 
-    def left_out(count: int) -> bool:
-        near = [LegHit(f"d{at}", "p", 0.36 - at / 1000) for at in range(count)]
-        return next(judged([one], QUERY, near, WORDS, EMBEDDED))[1]
+    def left_out(count: int, *, every: bool = True, cosine: float = 0.36) -> bool:
+        near = [LegHit(f"d{at}", "p", cosine - at / 1000) for at in range(count)]
+        return next(judged([one], QUERY, near, WORDS, EMBEDDED, all_found=every))[1]
 
     assert left_out(100) and left_out(90)
     assert not left_out(20)
+    assert left_out(20, every=False), "more may be there, only twenty were asked for"
+    assert left_out(5, cosine=0.3) and left_out(20, cosine=0.3), "not lower than a fifth"
 
 
 def test_what_shares_a_word_by_chance_is_under_the_floor():
