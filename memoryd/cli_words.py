@@ -31,6 +31,7 @@ COMMANDS = {
 }
 PHRASES = (
     ("`mode: keyword`", "`--mode keyword`"),
+    ("`mode: semantic`", "`--mode semantic`"),
     ("Call again with the same arguments and this `confirm` token", "Give the same command with this `confirm`"),
     ("Correct the argument that the message names and call again", "Correct what the message names"),
     ("Call again with offset ", "Give the same command with --offset "),

@@ -134,13 +134,12 @@ def _summary(memories: list[dict[str, Any]], outcome: Ranked, mode: str, index: 
         return f"Nothing found, but the search was not complete: {gap}. Do not take it for a no."
     if not memories and outcome.dropped:
         count = len(outcome.dropped)
-        share = "1 candidate shares" if count == 1 else f"{count} candidates share"
-        advice = "Try other words, `mode: keyword`, or a wider scope."
+        looked = "The one candidate is not" if count == 1 else f"None of {count} candidates is"
+        modes = " or ".join(f"`mode: {one}`" for one in ("semantic", "keyword") if one != mode)
+        advice = f"Try other words, {modes}, or a wider scope."
         if outcome.corrected and outcome.legs.get("lexical"):
             advice = "No word of the query stands anywhere; `mode: keyword` shows what is spelled alike."
-        return (
-            f"Nothing relevant is stored: {share} something with the query, and none is likely to answer it. {advice}"
-        )
+        return f"Nothing relevant is stored. {looked} likely to answer the query. {advice}"
     if not memories:
         return "Nothing found. Try other words, another mode, or a wider scope."
     kinds = ", ".join(sorted({m["kind"] for m in memories}))

@@ -97,8 +97,19 @@ def each_fused(
         if drawn := _drawn(scores, traits, recipe):
             lifts["thread"] = drawn
             scores = _summed([scores, drawn])
+        if DENSE in ranks and not drawn and recipe.nearest:
+            lifts["nearest"] = raised = _raised(next(iter(ranks[DENSE])), scores, recipe.nearest)
+            scores = _summed([scores, raised])
     for score, document in sorted([(-score, document) for document, score in scores.items()]):
         yield _fused(document, -score, held, ranks, lifts)
+
+
+def _raised(document: str, scores: Mapping[str, float], place: int) -> dict[str, float]:
+    """What a document lacks to stand at this place (from 1)."""
+    above = sorted(scores.values(), reverse=True)[:place]
+    if len(above) < place or scores[document] >= above[-1]:
+        return {}
+    return {document: math.nextafter(above[-1], math.inf) - scores[document]}
 
 
 def _ranks(counts: dict[str, float]) -> dict[str, int]:

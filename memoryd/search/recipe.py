@@ -54,6 +54,9 @@ class Recipe:
     """Share of the mean of its conversation's best two turns."""
     speaker: float = 0.15
     """For a turn of the one speaker whom the query names."""
+    nearest: int = 5
+    """Place that the document nearest in meaning has at the least, turns aside: where no word is shared with an answer,
+    those of the question stand in other documents by chance."""
     date: float = 0.4
     """For what was made or said in the days that the query names, or at most `date_later` days after."""
     date_later: int = 7
@@ -99,6 +102,7 @@ ABLATIONS: dict[str, Recipe] = {
     "without neighbours' meaning": replace(RECIPE, meaning_before=0.0, meaning_after=0.0),
     "without thread": replace(RECIPE, thread=0.0),
     "without speaker": replace(RECIPE, speaker=0.0),
+    "without a place for the nearest": replace(RECIPE, nearest=0),
     "without dates": replace(RECIPE, date=0.0),
     "without synonyms": replace(RECIPE, alike=False),
     "without typos": replace(RECIPE, typos=False),

@@ -18,7 +18,8 @@ from memoryd.records import LegHit
 from memoryd.search.fusion import DENSE, EXACT, LEXICAL, Fused, Scale
 
 FEW_WORDS = 2
-"""Words up to which a query names rather than asks: its cosines are lower, and no set has such queries to judge by."""
+"""Words, little ones included, up to which a query names rather than asks: its cosines are lower, and no set has such
+queries to judge by."""
 MANY, FEW = 100, 20
 """Passages that may be found from which on the floor counts in full. The best of many is near by chance, the best of
 fewer by merit: the floor sinks with their number, down to FEW."""
@@ -95,7 +96,8 @@ class _Judge:
         self.nearest, self.least = (near[0].score, near[-1].score) if near else (0.0, 0.0)
         self.dense = bool(near) and not foreign
         self.part = part
-        self.few = len(set(query_terms(query).words)) <= FEW_WORDS
+        # scripts without blanks have many words in one piece
+        self.few = max(len(query.split()), len(set(query_terms(query).words))) <= FEW_WORDS
         self.asked = asked if asked is not None and not asked.corrected else None
         self.most = self._share(asked.hits[0].score) if asked is not None and asked.hits else 0.0
         self.best = _logistic(self._odds_beside(0.0, 0.0))

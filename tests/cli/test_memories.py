@@ -84,7 +84,9 @@ def test_nothing_found_is_said_in_words(shell):
     assert "Nothing found" in shell.said("search", "walrus", "--mode", "keyword")
     shell.json("remember", "We release on Tuesdays.", "--type", "decision", "--scope", "global")
     shell.indexed()
-    assert "Try other words, `--mode keyword`" in shell.said("search", "the capital city of Mongolia")
+    assert "Try other words, `--mode semantic` or `--mode keyword`" in shell.said(
+        "search", "the capital city of Mongolia"
+    )
 
 
 def test_a_content_that_goes_on_says_so_beside_it(shell):

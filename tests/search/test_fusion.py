@@ -148,6 +148,21 @@ def turn(number: int, score: float, *, thread: int = 7, speaker: int = 0, day: i
     return LegHit(f"{thread}-{number}", "p", score, traits)
 
 
+def test_the_document_nearest_in_meaning_has_a_place_among_the_first_five():
+    """A question in other words than its answer's shares its own words with other documents by chance."""
+    words = scored("l", **{name: 9.0 - n / 10 for n, name in enumerate("abcdefghij")})
+    meaning = scored("d", answer=0.31, j=0.3, i=0.29)
+    fused = fuse({"lexical": words, "dense": meaning})
+    assert order(fused).index("answer") == 4
+    raised = fused[4]
+    assert raised.lifts["nearest"] > 0 and fused[3].score >= raised.score >= fused[5].score
+    without = order(fuse({"lexical": words, "dense": meaning}, recipe=replace(RECIPE, nearest=0)))
+    assert without.index("answer") > 5
+    assert [one for one in order(fused) if one != "answer"] == [one for one in without if one != "answer"]
+    few = fuse({"lexical": words[:3], "dense": meaning})
+    assert "nearest" not in {name for one in few for name in one.lifts}, "fewer than five stand before it anyway"
+
+
 def test_a_turn_gains_from_the_turns_around_it_and_from_its_conversation():
     """The answer to a question that holds the words often holds none of them itself."""
     lexical = [turn(4, 9.0), turn(30, 3.0, thread=8)]

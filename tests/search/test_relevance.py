@@ -102,7 +102,8 @@ def test_each_way_of_searching_has_its_own_weights():
 
 def test_a_name_or_a_few_words_are_shown_whatever_the_model_says():
     assert relevance(hit("a", dense=0.05, lexical=6.0))[1]
-    assert not relevance(hit("a", dense=0.05, lexical=6.0), query="the telling words")[1]
+    assert not relevance(hit("a", dense=0.05, lexical=6.0), query="telling words")[1]
+    assert relevance(hit("a", dense=0.05, lexical=1.0), query="how is the capital")[1], "a question, though a short one"
     named, under = relevance(hit("a", dense=0.05, exact=1.0))
     assert named >= 0.5 and not under
 
