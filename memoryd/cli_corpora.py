@@ -134,6 +134,8 @@ def list_corpora(context: Context, as_json: bool) -> None:
         else:
             click.echo("No folders here. `memoryd corpus add LABEL FOLDER` makes one searchable.")
         _show_orphaned(data["orphaned"])
+        if status["config"]["differs"]:
+            click.echo("config.json has changed: after `memoryd stop` the next start reads it.")
         if hidden := sum(data["elsewhere"].values()):
             click.echo(f"{hidden} more of other projects: call it there, or see `memoryd config`.")
 
@@ -204,6 +206,9 @@ def _show_scan(data: Mapping[str, Any]) -> None:
         click.echo(data["config_differs"])
     for problem in data.get("check", {}).get("problems", []):
         click.echo(f"check: {problem}")
+    if pending := data.get("check", {}).get("pending"):
+        are = "is" if pending == 1 else "are"
+        click.echo(f"{counted(pending, 'document')} {are} being indexed; `memoryd status` shows how far that is.")
 
 
 @click.group()

@@ -68,7 +68,10 @@ def scan_corpora(
         report["dropped"] = {label: _drop(home, label, keep=keep) for label in dropped}
     report["orphaned"] = orphaned(home)
     if changed:
-        report["config_differs"] = "config.json changed since the daemon started: no entry was removed; restart it."
+        report["config_differs"] = (
+            "config.json changed since the daemon started, and what it says now is not in force: no entry was removed. "
+            "Run `memoryd stop` and scan again: the next start reads it."
+        )
     if not dry_run:
         report["check"] = _checked(home, reports)
     report["ok"] = _went_well(report)

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from memoryd.cli_corpora import _show_scan
+
 
 @pytest.fixture
 def docs(shell):
@@ -149,3 +151,24 @@ def test_a_path_with_steps_upwards_is_written_as_where_it_leads(shell, docs, tmp
     assert shell.json("corpus", "add", "docs", "../here/docs")["added"]["path"] == str(docs)
     assert shell.json("corpus", "add", "link", "link")["added"]["path"] == str(shell.directory / "link")
     assert shell.json("corpus", "add", "pages", "link/../pages")["added"]["path"] == str(tmp_path / "far" / "pages")
+
+
+def test_a_configuration_changed_by_hand_is_told_where_folders_are_looked_for(shell, docs):
+    shell.json("start")
+    (shell.home / "config.json").write_text(json.dumps({"corpora": [{"label": "docs", "path": str(docs)}]}))
+    assert "`memoryd stop`" in shell.said("corpus", "list")
+    told = shell.json("corpus", "scan", code=1)["config_differs"]
+    assert "not in force" in told and "`memoryd stop`" in told
+    shell.said("stop")
+    assert "docs" in shell.said("corpus", "list") and "has changed" not in shell.said("corpus", "list")
+
+
+@pytest.mark.parametrize(
+    ("pending", "said"), [(0, None), (1, "1 document is being indexed"), (9, "9 documents are being")]
+)
+def test_a_scan_says_what_is_still_being_indexed(capsys, pending, said):
+    report = {"files": 9, "added": 9, "changed": 0, "unchanged": 0, "removed": 0, "problems": []}
+    check = {"ok": True, "problems": [], "pending": pending}
+    _show_scan({"corpora": {"docs": report}, "dry_run": False, "orphaned": [], "check": check})
+    shown = capsys.readouterr().out
+    assert said in shown if said else "indexed" not in shown
