@@ -117,6 +117,19 @@ class Database:
         """This thread's read-only connection, in autocommit mode; whoever uses it is done before close()."""
         return self._reader().connection
 
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """What this thread reads within is the state of one moment, whatever is written meanwhile. Raises as `rows`."""
+        reader = self._reader()
+        began = not reader.connection.in_transaction
+        if began:
+            self.rows("BEGIN")
+        try:
+            yield
+        finally:
+            if began and not self._closed:
+                self.rows("COMMIT")
+
     def rows(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         """All rows of one query, read at one moment. Raises DatabaseDamaged, HomeError after close()."""
         reader = self._reader()

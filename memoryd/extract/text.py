@@ -75,7 +75,18 @@ def decode(data: bytes) -> Decoded | None:
 
 def slice_text(data: bytes, start: int, end: int, encoding: str) -> str:
     """The text that stands in bytes `start` to `end`; both must be offsets that a passage of these bytes carries."""
-    return _SURROGATES.sub(REPLACEMENT, data[start:end].decode(encoding, _handler(encoding)))
+    return _SURROGATES.sub(REPLACEMENT, raw_text(data[start:end], encoding))
+
+
+def raw_text(data: bytes, encoding: str) -> str:
+    """The text of a passage's bytes before replacement: as long as what `slice_text` gives, and `raw_size` of any piece
+    of it is the number of its bytes."""
+    return data.decode(encoding, _handler(encoding))
+
+
+def raw_size(piece: str, encoding: str) -> int:
+    """How many stored bytes a piece of a raw (or sound) text stands in."""
+    return len(piece.encode(encoding, _handler(encoding)))
 
 
 def byte_offsets(decoded: Decoded, positions: Iterable[int]) -> list[int]:

@@ -55,6 +55,8 @@ GRAPH_FROM = 500_000
 GRAPH_WIDTH = 256
 """Points that a search in the graph keeps in view."""
 DELETE_DOCUMENTS = 500
+TRIES = 4
+"""How often the engine is asked at most where points come and go while it is asked."""
 SAMPLE = 32
 MIN_FREE = 48 << 20
 """Bytes that must be free before anything is written."""
@@ -190,17 +192,22 @@ class VectorIndex(Counted):
             return []
         may = allowed(filter)
         whose = self._present.condition(may)
+        seen: list[tuple[Remembered, float]] = []
         with self._using() as shard:
-            found = self._asked(shard, query, filter, whose, limit)
-            if whose.outside and any(one.visible not in may for one, _ in found):
-                # points of others came since that was planned, and took places: named as what may be seen, they cannot
-                found = self._asked(shard, query, filter, Condition(False, may), limit)
-        return best([LegHit(one[0], one[1], score, one[2]) for one, score in found if one.visible in may], limit)
+            for _ in range(TRIES):
+                found = self._asked(shard, query, filter, whose, limit)
+                seen = [(one, score) for one, score in found if one is not None and one.visible in may]
+                if len(seen) == len(found):
+                    break
+                # some came or went since that was planned, and took places of others: named as what may be seen, those
+                # of other scopes cannot
+                whose = Condition(False, may)
+        return best([LegHit(one[0], one[1], score, one[2]) for one, score in seen], limit)
 
     def _asked(
         self, shard: engine.EdgeShard, query: engine.Query, filter: Filter, whose: Condition, limit: int
-    ) -> list[tuple[Remembered, float]]:
-        """Points with their scores, best first, all that may be among the best `limit`."""
+    ) -> list[tuple[Remembered | None, float]]:
+        """Points with their scores, best first, all that may be among the best `limit`; None for what is gone."""
         request = engine.QueryRequest(
             limit=limit + TIE_MARGIN,
             query=query,
@@ -214,7 +221,7 @@ class VectorIndex(Counted):
         # ids are made when they are looked at: not of those that cannot be among the best
         scored = [(cast("uuid.UUID", point.id), point.score) for point in points if point.score >= lowest]
         held = self._held(shard, [one for one, _ in scored], moment)
-        return [(one, score) for one, (_, score) in zip(held, scored, strict=True) if one is not None]
+        return [(one, score) for one, (_, score) in zip(held, scored, strict=True)]
 
     def _held(self, shard: engine.EdgeShard, ids: Sequence[uuid.UUID], moment: int) -> list[Remembered | None]:
         """What is known of each of these points, the engine asked for the rest; None for one that is gone."""

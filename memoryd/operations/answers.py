@@ -76,11 +76,14 @@ def ranked(
     the legs report joins it.
     """
     index = state(home) if index is None else index
+    generation = home.generation
     legs = legs_of(home)
     depth = _depth(home, recipe) if candidates is None else Depth(candidates, candidates)
     again = recipe.rerank and mode == "hybrid" and in_force(home)
     most = max(limit, MOST) if again else limit
     outcome = rank(query, legs, mode=mode, filter=wanted, depth=depth, limit=most, recipe=recipe)
+    if outcome.degraded and home.generation is not generation:  # its successor came while it was asked, and closed it
+        outcome = rank(query, legs_of(home), mode=mode, filter=wanted, depth=depth, limit=most, recipe=recipe)
     index["degraded"] += outcome.degraded
     if again and not outcome.degraded:
         outcome = _reordered(home, query, outcome, index)
@@ -134,15 +137,23 @@ class Shown:
 
 
 def hits(
-    home: Home, query: str, fused: Sequence[Fused], limit: int, *, explain: bool = False, around: bool = False
+    home: Home,
+    query: str,
+    fused: Sequence[Fused],
+    limit: int,
+    wanted: Filter,
+    *,
+    explain: bool = False,
+    around: bool = False,
 ) -> Shown:
     """Entries for the first `limit` of the ranked documents that can be shown; excerpts share the token budget evenly.
 
     With `around`, by their relevance, and with what stands around them. Each text is shown once.
     """
-    read = read_found(home, fused, limit)
     budget = home.config.search.excerpt_tokens * BYTES_PER_TOKEN
-    pieces = surrounded(home, read.found, query, budget) if around else plain(read.found, query, budget)
+    with home.catalog.one_moment():  # a row of now with passages of then would name the wrong bytes
+        read = read_found(home, fused, limit, wanted)
+        pieces = surrounded(home, read.found, query, budget) if around else plain(read.found, query, budget)
     vault = [one.row.document_id for one in read.found if one.row.source == VAULT_SOURCE]
     memories = home.memories.of_documents(vault) if vault else {}
     entries = []
@@ -167,7 +178,7 @@ def _entry(one: Found, piece: Around) -> dict[str, Any]:
     if piece.excerpt.text is one.text:
         at = Location(passage.start, passage.end, passage.line_start, passage.line_end)
     else:
-        at = locate(piece.excerpt, start=piece.start, line_start=piece.line_start, encoding=row.encoding)
+        at = locate(piece.excerpt, piece.data, start=piece.start, line_start=piece.line_start, encoding=row.encoding)
     shown: dict[str, Any] = {
         "id": row.document_id,
         "content": piece.excerpt.text,

@@ -100,8 +100,9 @@ def recall(
     if not task.strip():
         raise InvalidInput("`task` is blank.", parameter="task")
     scopes = callers.readable(home, caller, scope)
-    outcome, index = answers.ranked(home, task[:QUERY_LIMIT], "hybrid", Filter(scopes=scopes), TASK_HITS)
-    found = answers.hits(home, task[:QUERY_LIMIT], outcome.hits, TASK_HITS)
+    wanted = Filter(scopes=scopes)
+    outcome, index = answers.ranked(home, task[:QUERY_LIMIT], "hybrid", wanted, TASK_HITS)
+    found = answers.hits(home, task[:QUERY_LIMIT], outcome.hits, TASK_HITS, wanted)
     index["degraded"] += found.lost
     page = _Page(max(LEAST_TOKENS, min(max_tokens, MOST_TOKENS)))
     counts = _Brief(home, caller, scopes).fill(page, found.entries)

@@ -43,6 +43,7 @@ class Around:
     definitions around it, `before` and `after` a conversation's turns, as answers show them."""
 
     excerpt: Excerpt
+    data: bytes
     start: int
     line_start: int
     within: list[dict[str, Any]] = field(default_factory=list)
@@ -59,7 +60,7 @@ def surrounded(home: Home, found: Sequence[Found], query: str, budget: int) -> l
     shares = split_budget(wants, budget, _weights(found))
     wanted = wanted_terms(query)
     around = [
-        Around(cut(one.text, wanted, share), one.passage.start, one.passage.line_start)
+        Around(cut(one.text, wanted, share), one.data, one.passage.start, one.passage.line_start)
         for one, share in zip(found, shares, strict=True)
     ]
     room = budget - sum(cost(one.excerpt.text) for one in around)
@@ -74,7 +75,8 @@ def plain(found: Sequence[Found], query: str, budget: int) -> list[Around]:
     """Each hit's words alone, all together in `budget` bytes of UTF-8, as evenly as they need it."""
     excerpts = cut_excerpts(query, [one.text for one in found], budget=budget)
     return [
-        Around(excerpt, one.passage.start, one.passage.line_start) for one, excerpt in zip(found, excerpts, strict=True)
+        Around(excerpt, one.data, one.passage.start, one.passage.line_start)
+        for one, excerpt in zip(found, excerpts, strict=True)
     ]
 
 
@@ -118,7 +120,7 @@ def _widen(
         more = cost(text) - cost(around[at].excerpt.text)
         if used + more <= room:
             used += more
-            around[at].excerpt = Excerpt("", text, whole=True)
+            around[at].excerpt, around[at].data = Excerpt("", text, whole=True), data
             around[at].start, around[at].line_start = first.start, first.line_start
     return used
 
@@ -202,7 +204,7 @@ def _put_headers(
             continue
         header = _header(slice_text(data, 0, len(data), found[at].row.encoding), name.rsplit(".", 1)[-1])
         if header is not None and used + cost(header.text) <= room:
-            place = locate(header, start=row.start, line_start=row.line_start, encoding=found[at].row.encoding)
+            place = locate(header, data, start=row.start, line_start=row.line_start, encoding=found[at].row.encoding)
             around[at].within.append({"symbol": name, **_shown(header.text, place)})
             used += cost(header.text)
     return used
@@ -256,12 +258,16 @@ def _put_turns(home: Home, found: Sequence[Found], around: list[Around], room: i
     turns = [turn for turn in turns if turn[2].document_id in firsts]
     places = [firsts[row.document_id] for *_, row in turns]
     read = home.store.read_ranges([(t[2].address or "", p.start, p.end) for t, p in zip(turns, places, strict=True)])
-    shares = split_budget([_size(place) for place in places], room)
-    for (at, step, row), place, data, share in zip(turns, places, read, shares, strict=True):
-        if isinstance(data, MemorydError) or share < min(LEAST_TURN, len(data)):
+    texts = [
+        "" if isinstance(data, MemorydError) else slice_text(data, 0, len(data), row.encoding)
+        for data, (*_, row) in zip(read, turns, strict=True)
+    ]
+    shares = split_budget([cost(text) for text in texts], room)
+    for (at, step, row), place, data, text, share in zip(turns, places, read, texts, shares, strict=True):
+        if isinstance(data, MemorydError) or share < min(LEAST_TURN, cost(text)):
             continue
-        piece = cut(slice_text(data, 0, len(data), row.encoding), frozenset(), share)
-        where = locate(piece, start=place.start, line_start=place.line_start, encoding=row.encoding)
+        piece = cut(text, frozenset(), share)
+        where = locate(piece, data, start=place.start, line_start=place.line_start, encoding=row.encoding)
         told = {"source": source_of(row), "address": row.address, **_shown(piece.text, where)}
         if step < 0:
             around[at].before = told

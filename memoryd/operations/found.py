@@ -11,7 +11,7 @@ from memoryd.digest import document_id
 from memoryd.errors import ContentDamaged, MemorydError
 from memoryd.extract.text import slice_text
 from memoryd.operations.home import Home
-from memoryd.records import VAULT_SOURCE, shown_path
+from memoryd.records import VAULT_SOURCE, Filter, ancestors, shown_path
 from memoryd.search.fusion import Fused
 from memoryd.search.pipeline import reason
 
@@ -25,6 +25,7 @@ class Found:
     row: DocumentRow
     passage: PassageRow
     text: str
+    data: bytes
     also: list[DocumentRow] = field(default_factory=list)
 
 
@@ -40,17 +41,18 @@ class Reading:
     """How many of the ranked documents were looked at."""
 
 
-def read_found(home: Home, fused: Sequence[Fused], limit: int) -> Reading:
+def read_found(home: Home, fused: Sequence[Fused], limit: int, wanted: Filter) -> Reading:
     """The first `limit` of the ranked documents that can be shown and say something else than those before.
 
-    Those beyond take the place of documents that vanished or were retired meanwhile, cannot be read, or only repeat.
+    Those beyond take the place of documents that vanished, were retired or no longer are what was `wanted` (the index
+    may not have heard yet), cannot be read, or only repeat.
     """
     read = Reading()
     texts: dict[str, Found] = {}
     while len(read.found) < limit and read.reached < len(fused):
         part = fused[read.reached : read.reached + limit - len(read.found)]
         read.reached += len(part)
-        for one in _looked(home, part, read):
+        for one in _looked(home, part, read, wanted):
             same = texts.setdefault(" ".join(one.text.split()), one)
             if same is one:
                 read.found.append(one)
@@ -60,7 +62,20 @@ def read_found(home: Home, fused: Sequence[Fused], limit: int) -> Reading:
     return read
 
 
-def _looked(home: Home, fused: Sequence[Fused], read: Reading) -> list[Found]:
+def may_show(row: DocumentRow, wanted: Filter) -> bool:
+    """Whether a document is, now, what a search asked for: invariant 8 holds for what is shown, not only for the index
+    that found it a moment ago."""
+    return (
+        row.address is not None
+        and row.status == "in_force"
+        and row.scope in wanted.scopes
+        and (not wanted.kinds or row.kind in wanted.kinds)
+        and (not wanted.types or row.type in wanted.types)
+        and (not wanted.path_prefix or wanted.path_prefix in ancestors(row.source, row.path))
+    )
+
+
+def _looked(home: Home, fused: Sequence[Fused], read: Reading, wanted: Filter) -> list[Found]:
     """The passages of these documents with their verified text; what cannot be read is noted, also for the home."""
     rows = home.documents.get_many([hit.document_id for hit in fused])
     passages = _passages(home, fused)
@@ -68,9 +83,8 @@ def _looked(home: Home, fused: Sequence[Fused], read: Reading) -> list[Found]:
     named = [
         (hit, row, row.address, passages[hit.document_id])
         for hit in fused
-        if (row := rows.get(hit.document_id)) is not None and row.address is not None
-        if hit.document_id in passages and row.status == "in_force"  # the index may not have heard yet
-        if hit.document_id not in retired
+        if (row := rows.get(hit.document_id)) is not None and row.address is not None and may_show(row, wanted)
+        if hit.document_id in passages and hit.document_id not in retired
     ]
     if len(named) < len(fused):
         there = {hit.document_id for hit, _, _, _ in named}
@@ -83,7 +97,7 @@ def _looked(home: Home, fused: Sequence[Fused], read: Reading) -> list[Found]:
             read.lost.append(_loss(row, address, data))
             read.left_out[row.document_id] = "unreadable"
         else:
-            found.append(Found(hit, row, passage, slice_text(data, 0, len(data), row.encoding)))
+            found.append(Found(hit, row, passage, slice_text(data, 0, len(data), row.encoding), data))
     return found
 
 

@@ -70,7 +70,7 @@ def _made(
     """The parts of an answer that only what is stored decides; what could not be read joins `index`."""
     outcome, _ = answers.ranked(home, text, mode, wanted, most + SPARE, index=index)
     began = time.perf_counter()
-    shown = answers.hits(home, text, outcome.hits, most, explain=explain, around=True)
+    shown = answers.hits(home, text, outcome.hits, most, wanted, explain=explain, around=True)
     index["degraded"] += shown.lost
     reading = _milliseconds(began)
     began = time.perf_counter()

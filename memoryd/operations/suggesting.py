@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from memoryd.catalog.documents import DocumentRow
 from memoryd.operations import answers
-from memoryd.operations.found import retired_meanwhile
+from memoryd.operations.found import may_show, retired_meanwhile
 from memoryd.operations.home import Home
 from memoryd.records import Filter
 from memoryd.search.pipeline import Mode, Ranked
@@ -32,7 +32,7 @@ def suggestions(
     if not rest:
         return []
     seen = {hit.document_id for hit in outcome.hits[: shown.reached]}
-    live = _live(home, rest)
+    live = _live(home, rest, wanted)
     known = {str(one["title"]).casefold() for one in shown.entries} | {query.strip().casefold()}
     titles = dict.fromkeys(live[one].title.strip() for one in rest if one in live)
     tried = [title for title in titles if title and title.casefold() not in known]
@@ -47,15 +47,11 @@ def suggestions(
     return found
 
 
-def _live(home: Home, ids: list[str]) -> dict[str, DocumentRow]:
+def _live(home: Home, ids: list[str], wanted: Filter) -> dict[str, DocumentRow]:
     """Those of the documents that an answer could show now."""
     retired = retired_meanwhile(home)
     rows = home.documents.get_many(ids)
-    return {
-        id: row
-        for id, row in rows.items()
-        if row.address is not None and row.status == "in_force" and id not in retired
-    }
+    return {id: row for id, row in rows.items() if may_show(row, wanted) and id not in retired}
 
 
 def _found_by_meaning(home: Home, title: str, live: Collection[str], most: int, wanted: Filter) -> bool:

@@ -45,6 +45,8 @@ class Remembered(Generic[Value]):
     def _fresh(self, path: Path, notices: dict[str, str]) -> Value:
         notices.pop(path.name, None)
         try:
+            if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+                raise OSError("it is no file")
             with path.open(encoding="utf-8") as stream:
                 return self.read(stream.read(MAX_BYTES))
         except FileNotFoundError:

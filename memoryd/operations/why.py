@@ -141,7 +141,7 @@ def _looked_for(home: Home, row: DocumentRow, asked: _Asked) -> dict[str, Any]:
     hit = outcome.hits[place - 1]
     told |= {"place": place, "relevance": hit.relevance, "explain": answers.explained(hit)}
     # the search itself ranks no more than it may show and a few in reserve
-    shown = answers.hits(home, asked.text, outcome.hits[: asked.most + reading.SPARE], asked.most)
+    shown = answers.hits(home, asked.text, outcome.hits[: asked.most + reading.SPARE], asked.most, asked.wanted)
     return {**_became(home, row, asked, shown, place), **told}
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from memoryd.extract.text import REPLACEMENT, raw_size, raw_text
 from memoryd.index.analysis import places, query_terms
 
 BYTES_PER_TOKEN = 4
@@ -86,10 +87,17 @@ def cut(text: str, wanted: frozenset[str], room: int) -> Excerpt:
     return _Window(text, max(1, room)).best(wanted)
 
 
-def locate(excerpt: Excerpt, *, start: int, line_start: int, encoding: str = "utf-8") -> Location:
-    """Offsets of an excerpt whose passage begins at byte `start`, line `line_start`, stored in `encoding`."""
-    begin = start + len(excerpt.before.encode(encoding, "surrogatepass"))
-    end = begin + len(excerpt.text.encode(encoding, "surrogatepass"))
+def locate(excerpt: Excerpt, data: bytes = b"", *, start: int, line_start: int, encoding: str = "utf-8") -> Location:
+    """Offsets of an excerpt whose passage begins at byte `start`, line `line_start`, stored in `encoding`.
+
+    `data` are the passage's bytes: where some mean nothing, only they say how many stand behind a U+FFFD.
+    """
+    before, text = excerpt.before, excerpt.text
+    if data and (REPLACEMENT in before or REPLACEMENT in text):
+        whole = raw_text(data, encoding)
+        before, text = whole[: len(before)], whole[len(before) : len(before) + len(text)]
+    begin = start + raw_size(before, encoding)
+    end = begin + raw_size(text, encoding)
     first = line_start + _lines(excerpt.before)
     return Location(begin, end, first, first + _lines(excerpt.text.rstrip("\r\n")))
 

@@ -121,7 +121,7 @@ class _Judge:
         """How likely the hit is the right one, in shares of how likely one would be that is the best in every way."""
         behind = min(0.0, hit.scores.get(DENSE, self.least) - self.nearest)
         fewer = min(0.0, share - self.most)
-        return _logistic(self._odds_beside(behind, fewer)) / self.best
+        return min(1.0, _logistic(self._odds_beside(behind, fewer)) / self.best)
 
     def _odds_beside(self, behind: float, fewer: float) -> float:
         one = self.calibration

@@ -151,8 +151,9 @@ def measured(home: Home, queries: int) -> dict[str, list[float]]:
 def _in_all(home: Home, text: str) -> None:
     from memoryd.operations import answers
 
-    outcome, _index = answers.ranked(home, text, "hybrid", Filter(tuple(SCOPES)), 16)
-    answers.hits(home, text, outcome.hits, 8)
+    wanted = Filter(tuple(SCOPES))
+    outcome, _index = answers.ranked(home, text, "hybrid", wanted, 16)
+    answers.hits(home, text, outcome.hits, 8, wanted)
 
 
 BARS = {1000: 3.0, 10_000: 6.0, 50_000: 15.0}

@@ -89,6 +89,27 @@ def test_what_comes_between_plan_and_search_takes_no_place(index, monkeypatch):
     assert {hit.passage_id for hit in index.search(unit("q"), EVERYWHERE, 30)} == {one.passage_id for one in mine}
 
 
+@pytest.mark.parametrize("scope", ["p-other", "global"])
+def test_what_goes_between_search_and_reading_takes_no_place(index, monkeypatch, scope):
+    """The engine gave points that are gone when it is asked what they are."""
+    mine = [entry(f"mine/{n}.md") for n in range(30)]
+    write(index, *mine)
+    usual, late = index._held, [entry("o.md", part, scope=scope, vector=unit("q")) for part in range(100)]
+    write(index, *late)
+    index._memory.known.clear()
+
+    def held(*given):
+        if late:
+            late.clear()
+            index.replace([entry("o.md").document_id], [])
+        return usual(*given)
+
+    monkeypatch.setattr(index, "_present", module.Present())
+    monkeypatch.setattr(module.Present, "condition", lambda _self, _may: module.Condition(True, []))
+    monkeypatch.setattr(index, "_held", held)
+    assert {hit.passage_id for hit in index.search(unit("q"), EVERYWHERE, 30)} == {one.passage_id for one in mine}
+
+
 def test_points_are_counted_by_scope_when_they_are_opened(index):
     """Else the first search of a home that is nearly all of one scope costs five times as much."""
     write(index, *[entry(f"{n}.md") for n in range(9)], entry("other.md", scope="p-other"))

@@ -65,6 +65,13 @@ def test_a_document_that_stands_apart_by_its_words_is_more_likely_an_answer():
     assert relevance(one, replace(WORDS, hits=asked(0.5).hits[:9]))[0] > values[0], "fewer than ten: nothing else"
 
 
+def test_a_relevance_is_never_above_one_whatever_a_user_weighs():
+    odd = replace(EMBEDDED, beside=(-50.0, -100.0, -100.0), constant=50.0)
+    best, behind = hit("a", dense=0.7, lexical=8.0), hit("b", dense=0.2, lexical=1.0)
+    asked = replace(WORDS, hits=[LegHit("a", "p", 8.0)])
+    assert all(0 <= one.relevance <= 1 for one, _ in judged([best, behind], QUERY, many(0.7, 0.2), asked, odd))
+
+
 def test_a_document_that_stands_apart_by_its_cosine_is_more_likely_an_answer():
     one = hit("a", dense=0.4, lexical=5.0)
     values = []
