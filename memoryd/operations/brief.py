@@ -32,6 +32,8 @@ LOOKED_AT = 2000
 TASK_HITS = 12
 RULES, TASK, OPEN, DECISIONS, CHANGED = 0.7, 0.85, 0.92, 0.96, 1.0
 """The share of the budget that is used up to the end of each section; at the end rules take what is left."""
+LEAST_RELEVANCE = 0.02
+"""Pages and code that are less likely to help with the task are none of its lines: every start of a session pays."""
 RULES_TITLE = "## Rules in force"
 ID_DIGITS = 8
 CITED_MOST, RETIRED_MOST = 200, 200
@@ -154,7 +156,7 @@ class _Brief:
             row = by_id.get(str(one["id"]))
             if row is not None:
                 yield self._line(row)
-            elif one["kind"] != "memory":
+            elif one["kind"] != "memory" and one["relevance"] >= LEAST_RELEVANCE:
                 first, last = one["lines"]
                 words = _flat(str(one["content"]))
                 yield _Line(_cut(words), f"{one['source']}#L{first}-L{last}")

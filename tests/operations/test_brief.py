@@ -67,6 +67,17 @@ def test_rules_that_the_task_is_about_come_first(home):
     )
 
 
+def test_what_has_nothing_to_do_with_the_task_is_none_of_its_lines(home):
+    for number in range(30):
+        page = f"# Page {number}\n\nThe tide table of harbour {number} is printed on paper in week {number}.\n"
+        store_documents(home, [Seen("t", f"{number}.md".encode(), "global", "document", page.encode())])
+    settle(home)
+    home.host.embed_query("warm", 60)
+    answer = recall(home, HERE, task="write a parser for French irregular verbs in the grammar module")
+    assert answer["index"]["degraded"] == [] and answer["for_task"] == 0 and "For this task" not in answer["brief"]
+    assert recall(home, HERE, task="print the tide table of harbour 7 for this week")["for_task"] > 0
+
+
 def test_long_memories_are_cut_at_a_word(home):
     add(home, "Rule one: " + "the deployment waits for the staging cluster. " * 60, "decision")
     settle(home)
