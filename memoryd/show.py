@@ -130,6 +130,11 @@ def _explained(out: Console, explain: Mapping[str, Any]) -> None:
     steps = ", ".join(f"{name} {value:.1f}" for name, value in spent.items())
     looked = {name: value for name, value in explain["filter"].items() if value}
     out.print(f"[magenta]Candidates: {escape(found)}. Looked in: {escape(shown(looked))}.[/]")
+    if under := explain["under_floor"]:
+        out.print(f"[magenta]Under the floor of relevance: {under}; `memoryd why QUERY ID` says how far.[/]")
+    for id, why in explain["left_out"].items():
+        what = why if why in ("changed", "unreadable") else f"repeats {why[:12]}"
+        out.print(f"[magenta]Left out: {id[:12]} ({what}).[/]")
     out.print(f"[magenta]Time: {total:.1f} ms ({steps}).[/]")
 
 

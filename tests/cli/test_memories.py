@@ -97,6 +97,17 @@ def test_a_content_that_goes_on_says_so_beside_it(shell):
     assert done.err == f"Bytes 0 to 3 of {whole['size']}. Give the same command with --offset 3 for the rest.\n"
 
 
+def test_an_explained_search_says_what_is_not_shown(shell):
+    """What lies under the floor, and what only repeats."""
+    same = "The pump house stands behind the north dam."
+    for kind in ("fact", "note"):
+        shell.json("remember", same, "--type", kind, "--scope", "global", "--force", "both count")
+    shell.indexed()
+    assert "Left out: " in shell.said("search", "pump house", "--mode", "keyword", "--explain")
+    said = shell.said("search", "who wrote the opera about the barber of Seville", "--explain")
+    assert "Nothing relevant" in said and "Under the floor of relevance: 2" in said
+
+
 def test_an_explained_search_shows_people_legs_ranks_scores_and_times(shell):
     shell.json("remember", "The pump is serviced in May.", "--type", "fact", "--scope", "global")
     indexed(shell)
