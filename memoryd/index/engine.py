@@ -68,6 +68,9 @@ class VectorEngine(Protocol):
     def drift(self) -> int:
         """How many points there are beyond the expected ones (negative: lost); 0 while a write is under way."""
 
+    def few(self, kind: str, most: int) -> bool:
+        """Whether there are points of this kind, but fewer than `most`; False where that cannot be told at once."""
+
     def search(self, vector: bytes, filter: Filter, limit: int) -> list[LegHit]:
         """The `limit` nearest passages by cosine, best first, equal scores by id."""
 

@@ -22,7 +22,7 @@ class Condition(NamedTuple):
 
 
 class Present:
-    """How many points there are of each scope and status; never fewer than there are, and of none that is missing
+    """How many points there are of each value of a field; never fewer than there are, and of none that is missing
     here."""
 
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
@@ -32,6 +32,10 @@ class Present:
         """With points of these scopes and states as well. What was deleted goes on counting: `Present` is made anew
         now and then."""
         return Present(Counter(self._counts) + Counter(values))
+
+    def count(self, value: str) -> int:
+        """How many points have this value, at most."""
+        return self._counts.get(value, 0)
 
     def condition(self, allowed: Sequence[str]) -> Condition:
         """How to ask for points of which `visible` is one of `allowed`."""

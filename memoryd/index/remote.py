@@ -109,6 +109,11 @@ class RemoteIndex(Counted):
         with self._using() as server:
             return server.count(self.name)
 
+    def few(self, kind: str, most: int) -> bool:
+        """False: it would cost a round trip."""
+        del kind, most
+        return False
+
     def search(self, vector: bytes, filter: Filter, limit: int) -> list[LegHit]:
         """The `limit` nearest passages by cosine, best first, equal scores by id. Raises IndexProblem kinds."""
         return self._nearest(packed.dense(vector, self.dims, "The query"), filter, limit)

@@ -74,6 +74,7 @@ class VectorIndex(Counted):
         self._torn = False
         self._memory = Memory()
         self._present = Present()
+        self._kinds = self._counted = Present()
 
     @classmethod
     def create(cls, path: Path, dims: int, *, sparse: bool = False) -> VectorIndex:
@@ -123,6 +124,7 @@ class VectorIndex(Counted):
             self._memory.forget(one.int for one in kept)
             # told before the engine has them: a search must know whom to leave out
             self._present = self._present.with_more(visible(entry.scope, entry.status) for entry in entries)
+            self._kinds = self._kinds.with_more(entry.kind for entry in entries)
             try:
                 before = shard.info().points_count
                 for start in range(0, len(document_ids), DELETE_DOCUMENTS):
@@ -144,6 +146,7 @@ class VectorIndex(Counted):
                 shard.flush()
                 self._unflushed = 0
                 self._present = Present(_groups(shard, "visible"))
+                self._kinds = self._counted = Present(_groups(shard, "kind"))
             else:
                 _sync_log(self.path / "wal")
             self._torn = False
@@ -163,6 +166,13 @@ class VectorIndex(Counted):
         """Points that are not deleted, exactly, in about 0.1 ms. Raises IndexDamaged."""
         with self._using() as shard:
             return int(shard.info().points_count)
+
+    def few(self, kind: str, most: int) -> bool:
+        """Whether there are points of this kind, but fewer than `most`. Raises IndexProblem kinds."""
+        if self._counted.count(kind) < most <= self._kinds.count(kind):  # what was written twice may count twice
+            with self._using() as shard:
+                self._kinds = self._counted = Present(_groups(shard, "kind"))
+        return 0 < self._kinds.count(kind) < most
 
     def search(self, vector: bytes, filter: Filter, limit: int) -> list[LegHit]:
         """The `limit` nearest passages by cosine, best first, equal scores by id.
@@ -304,6 +314,8 @@ class VectorIndex(Counted):
                 raise IndexDamaged(message, leg="vectors")
             if name == "visible":
                 self._present = Present(groups)
+            elif name == "kind":
+                self._kinds = self._counted = Present(groups)
 
     def _point(self, entry: VectorEntry) -> engine.Point:
         held = payload(entry)

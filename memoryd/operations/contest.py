@@ -51,7 +51,9 @@ def _instead(home: Home, query: str, wanted: Filter, depth: int, outcome: Ranked
         hits = answers.ranked(home, query, "hybrid", wanted, depth, recipe=recipe)[0].hits
     else:
         legs = {name: hits for name, hits in outcome.legs.items() if getattr(recipe, name)}
-        hits = weighed(query, answers.legs_of(home), legs, outcome.asked, outcome.depths, recipe)[0]
+        hits = weighed(
+            query, answers.legs_of(home), legs, outcome.asked, outcome.depths, recipe, memories=outcome.memories
+        )[0]
     return [hit.document_id for hit in hits[:depth]]
 
 

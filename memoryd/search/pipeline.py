@@ -6,8 +6,9 @@ Filters go inside each leg's query; a leg that cannot run is named with its reas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from memoryd.errors import IndexProblem, MemorydError, ModelError, ModelUnavailable
@@ -18,11 +19,12 @@ from memoryd.index.lexical import Asked, LexicalIndex
 from memoryd.records import Encoded, Filter, LegHit
 from memoryd.search.fusion import DENSE, EXACT, LEXICAL, SPARSE, TELLING, Fused, Question, each_fused
 from memoryd.search.recipe import RECIPE, Recipe
-from memoryd.search.relevance import EMBEDDED, Calibration, judged
+from memoryd.search.relevance import EMBEDDED, MANY, Calibration, judged
 from memoryd.search.synonyms import Synonyms
 
 Mode = Literal["hybrid", "keyword", "semantic"]
 NO_WORDS = Synonyms(())
+MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Ranked:
     """The outcome: the best fused hits, how many documents any leg found, the legs that ran, why others did not, and
     milliseconds a step. `dropped` would stand among the hits but are not relevant, best first; `corrected` tells that
     no word of the query stands anywhere and similar ones were found, `asked` what the lexical leg made of the query;
-    `depths` how many hits each leg was asked for."""
+    `depths` how many hits each leg was asked for, `memories` all of them where there are few."""
 
     hits: list[Fused]
     total: int
@@ -58,6 +60,7 @@ class Ranked:
     corrected: bool = False
     asked: Asked | None = None
     depths: dict[str, int] = field(default_factory=dict)
+    memories: list[LegHit] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +99,17 @@ def rank(
             run.leg(DENSE, run.dense)
         if recipe.sparse and run.encoded is not None and run.encoded.sparse:
             run.leg(SPARSE, run.sparse)
+    if mode == "hybrid" and not filter.kinds:
+        run.look_for_memories()
     began = time.perf_counter()
     found = {name: hits for name, hits in run.found.items() if hits or name in (LEXICAL, DENSE)}
-    kept, dropped = weighed(query, legs, found, run.asked, run.depths, recipe, limit)
+    kept, dropped = weighed(query, legs, found, run.asked, run.depths, recipe, limit, run.memories)
     run.timings["fusion"] = _milliseconds(began)
     corrected = run.asked is not None and run.asked.corrected
     total = len({hit.document_id for hits in found.values() for hit in hits})
-    return Ranked(kept, total, found, run.degraded, run.timings, dropped, corrected, run.asked, run.depths)
+    return Ranked(
+        kept, total, found, run.degraded, run.timings, dropped, corrected, run.asked, run.depths, run.memories
+    )
 
 
 def weighed(
@@ -113,10 +120,11 @@ def weighed(
     depths: Mapping[str, int],
     recipe: Recipe = RECIPE,
     limit: int | None = None,
+    memories: Sequence[LegHit] = (),
 ) -> tuple[list[Fused], list[Fused]]:
     """What the legs found (by leg) as one list, the best `limit`; and what would stand there if it were relevant.
 
-    `depths` tells how many hits each leg was asked for.
+    `depths` tells how many hits each leg was asked for; `memories` are all of them, where there are few.
     """
     question = Question(query, meant(query, legs.today), legs.calibration.scale)
     fused = each_fused(found, question=question, recipe=recipe)
@@ -124,7 +132,7 @@ def weighed(
     dropped: list[Fused] = []
     near = found.get(DENSE, [])
     every = len(near) < depths.get(DENSE, 0)
-    for hit, under in judged(fused, query, near, asked, legs.calibration, all_found=every):
+    for hit, under in judged(fused, query, near, asked, legs.calibration, all_found=every, rare=memories):
         (dropped if under and recipe.floor else kept).append(hit)
         if limit is not None and len(kept) >= limit:
             break
@@ -144,6 +152,7 @@ class _Run:
         self.degraded: list[dict[str, str]] = []
         self.timings: dict[str, float] = {}
         self.depths: dict[str, int] = {}
+        self.memories: list[LegHit] = []
         self.asked: Asked | None = None
         self.encoded: Encoded | None = None
         self._encode: Callable[[], Encoded] | None = None
@@ -180,6 +189,13 @@ class _Run:
         index = self._lexical()
         self.asked = index.ask(self.query, self.filter, depth, alike=alike, typos=self.recipe.typos)
         return self.asked.hits
+
+    def look_for_memories(self) -> None:
+        """Where there are few beside many pages, one that is near is near by merit."""
+        vectors = self.legs.vectors
+        with suppress(IndexProblem):  # the dense leg tells it
+            if self.encoded is not None and vectors is not None and vectors.few(MEMORY, MANY):
+                self.memories = vectors.search(self.encoded.dense, replace(self.filter, kinds=(MEMORY,)), MANY)
 
     def exact(self, names: tuple[str, ...], depth: int) -> list[LegHit]:
         return self._lexical().named(names, self.filter, depth)

@@ -9,7 +9,7 @@ value of every other hit is cut down by that.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memoryd.index.analysis import query_terms
@@ -75,13 +75,16 @@ def judged(
     calibration: Calibration,
     *,
     all_found: bool = False,
+    rare: Sequence[LegHit] = (),
 ) -> Iterator[tuple[Fused, bool]]:
     """Each hit with its relevance, and whether that is under the floor, in the same order.
 
     `near` is what the dense leg found, best first, and with `all_found` all that there is; `asked` is what the lexical
-    leg was asked, None where it did not run.
+    leg was asked, None where it did not run. `rare` are all passages of a kind of which there are few beside many
+    others: for them the floor is as if there were no others.
     """
-    judge = _Judge(query, near, asked, calibration, min(1.0, max(FEW, len(near)) / MANY) if all_found else 1.0)
+    parts = dict.fromkeys((hit.document_id for hit in rare), _part(len(rare)))
+    judge = _Judge(query, near, asked, calibration, _part(len(near)) if all_found else 1.0, parts)
     return map(judge.verdict, hits)
 
 
@@ -89,13 +92,19 @@ class _Judge:
     """One query's view of its hits."""
 
     def __init__(
-        self, query: str, near: Sequence[LegHit], asked: Asked | None, calibration: Calibration, part: float
+        self,
+        query: str,
+        near: Sequence[LegHit],
+        asked: Asked | None,
+        calibration: Calibration,
+        part: float,
+        parts: Mapping[str, float],
     ) -> None:
         foreign = calibration.ascii_only and sum(map(str.isascii, query)) * 2 < len(query)
         self.calibration = calibration
         self.nearest, self.least = (near[0].score, near[-1].score) if near else (0.0, 0.0)
         self.dense = bool(near) and not foreign
-        self.part = part
+        self.part, self.parts = part, parts
         # scripts without blanks have many words in one piece
         self.few = max(len(query.split()), len(set(query_terms(query).words))) <= FEW_WORDS
         self.asked = asked if asked is not None and not asked.corrected else None
@@ -149,7 +158,14 @@ class _Judge:
     def _floor(self, hit: Fused) -> float:
         if not self.dense or self.few or EXACT in hit.scores:
             return 0.0
-        return self.part * self.calibration.floor if self.asked is not None else self.calibration.cosines_floor
+        if self.asked is None:
+            return self.calibration.cosines_floor
+        return min(self.part, self.parts.get(hit.document_id, 1.0)) * self.calibration.floor
+
+
+def _part(count: int) -> float:
+    """The share of the floor that holds where so many passages may be found."""
+    return min(1.0, max(FEW, count) / MANY)
 
 
 def _score_at(hits: Sequence[LegHit], place: int, otherwise: float) -> float:

@@ -120,6 +120,22 @@ def test_points_are_counted_by_scope_when_they_are_opened(index):
     again.close()
 
 
+def test_kinds_of_which_there_are_few_are_known(index, tmp_path):
+    assert not index.few("memory", 3)
+    write(index, entry("a.md", kind="memory"), *[entry(f"{n}.md") for n in range(9)])
+    write(index, entry("b.md", kind="memory"))
+    index.flush()
+    index.close()
+    again = VectorIndex.open(index.path, DIMS)
+    assert (again.few("memory", 3), again.few("memory", 2), again.few("code", 3)) == (True, False, False)
+    for _ in range(5):
+        write(again, entry("b.md", kind="memory"))
+    assert again.few("memory", 3), "what is written again is no more than it was"
+    write(again, entry("c.md", kind="memory"))
+    assert not again.few("memory", 3)
+    again.close()
+
+
 def test_a_point_with_damaged_traits_is_damage_and_no_crash(index):
     write(index, entry("a.md"), entry("b.md"))
     index._shard.update(

@@ -73,6 +73,27 @@ def test_the_floor_sinks_where_little_is_stored_and_not_where_little_is_asked_fo
     lexical.close()
 
 
+@pytest.mark.parametrize(("memories", "shown"), [(5, True), (60, True), (120, False)])
+def test_a_memory_beside_many_pages_has_a_floor_of_its_own(tmp_path, memories, shown):
+    """What is near among a few was remembered; among many pages something is always near."""
+    lexical, vectors = filled(tmp_path / "lexical", lambda _: Traits()), VectorIndex.create(tmp_path / "vectors", DIMS)
+    vectors.replace([], [entry(f"n{number:02}.md", part) for number in range(50) for part in range(5)])
+    kept = [entry(f"memory{number}.md", kind="memory") for number in range(memories)]
+    vectors.replace([], kept)
+    likely = Calibration(constant=0, cosine=0, share=0, unknown=0, nearest=0, apart_words=0, apart_cosines=0, floor=0.8)
+    legs = Legs(lexical, vectors, lambda _: lambda: Encoded(kept[0].vector), calibration=likely)
+
+    def found(**filters) -> set[str]:
+        wanted = Filter(scopes=("global",), **filters)
+        hits = rank("emu wombat quokka", legs, mode="hybrid", filter=wanted, depth=Depth(200, 100), limit=8).hits
+        return {hit.document_id for hit in hits}
+
+    assert (found() <= {one.document_id for one in kept}) and bool(found()) is shown
+    assert found(kinds=("document",)) == set()
+    lexical.close()
+    vectors.close()
+
+
 def test_the_model_works_while_words_are_looked_up(tmp_path, monkeypatch):
     lexical, vectors = filled(tmp_path / "lexical", lambda _: Traits()), VectorIndex.create(tmp_path / "vectors", DIMS)
     done: list[str] = []
