@@ -23,6 +23,7 @@ SIZE = "24m"
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     # A disk that is full for everybody is a mount of its own; the same law is tried by injected ENOSPC without one.
     if os.geteuid() != 0:
+        # Reason: only root may mount a disk of its own, and test_nth_error injects ENOSPC into the same calls for anybody.
         pytest.skip(reason="only root may mount; the injected ENOSPC of test_nth_error covers the same calls")
     place = tmp_path / "disk"
     place.mkdir()
@@ -30,6 +31,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", place], check=False, capture_output=True, text=True
     )
     if done.returncode:
+        # Reason: in a container without CAP_SYS_ADMIN root may not mount either; test_nth_error covers the same calls.
         pytest.skip(reason=f"root may not mount here ({done.stderr.strip()}); injected ENOSPC covers the same calls")
     try:
         yield place

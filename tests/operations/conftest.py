@@ -129,6 +129,7 @@ def small_disk(tmp_path):
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(place)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        # Reason: a file system that may be filled needs a mount; tests/crash/test_nth_error.py injects ENOSPC without one.
         pytest.skip(reason="only a root that may mount has a disk of its own; injected ENOSPC covers the same calls")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
