@@ -7,6 +7,7 @@ conversation and the days that the query names. See docs/retrieval.md.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,16 +98,16 @@ def each_fused(
         if drawn := _drawn(scores, traits, recipe):
             lifts["thread"] = drawn
             scores = _summed([scores, drawn])
-        if DENSE in ranks and not drawn and recipe.nearest:
-            lifts["nearest"] = raised = _raised(next(iter(ranks[DENSE])), scores, recipe.nearest)
-            scores = _summed([scores, raised])
+        if DENSE in ranks and recipe.nearest and not any(its.thread for its in traits.values()):
+            lifts["nearest"] = _raised(next(iter(ranks[DENSE])), scores, recipe.nearest)
+            scores.update({document: scores[document] + lift for document, lift in lifts["nearest"].items()})
     for score, document in sorted([(-score, document) for document, score in scores.items()]):
         yield _fused(document, -score, held, ranks, lifts)
 
 
 def _raised(document: str, scores: Mapping[str, float], place: int) -> dict[str, float]:
     """What a document lacks to stand at this place (from 1)."""
-    above = sorted(scores.values(), reverse=True)[:place]
+    above = heapq.nlargest(place, scores.values())
     if len(above) < place or scores[document] >= above[-1]:
         return {}
     return {document: math.nextafter(above[-1], math.inf) - scores[document]}
