@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from memoryd.operations import indexing, ingest, reading, rebuild
 from memoryd.operations.check import check
 from memoryd.operations.home import Caller, Home
 from memoryd.records import Encoded, Filter
-from tests.benchmarks.bench import Figure, memory_of, percentile, sentence, timed
+from tests.benchmarks.bench import Figure, memory_of, percentile, sentence, timed, told_of
 from tests.benchmarks.homes import fresh_home
 
 DIMS = 384
@@ -390,16 +389,6 @@ def _recall(index: VectorIndex, exact: Any, queries: int, count: int) -> Iterato
         yield Figure(f"  p95 (p50 {statistics.median(times):.1f})", percentile(times, 0.95), "ms")
 
 
-@contextmanager
-def printed() -> Iterator[Callable[[Figure], None]]:
-    def tell(figure: Figure) -> None:
-        bar = "" if figure.bar is None else f"  bar {'>=' if figure.at_least else '<='} {figure.bar:g}"
-        verdict = "" if figure.bar is None else ("  met" if figure.met else "  MISSED")
-        print(f"{figure.name:<76} {figure.value:9.2f} {figure.unit:<3}{bar}{verdict}", flush=True)
-
-    yield tell
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="1000,10000,50000,100000", help="passages, by commas")
@@ -419,11 +408,10 @@ def main() -> int:
         "kills": lambda: bench_kills(chosen.kills),
         "million": lambda: bench_vectors(chosen.vectors, 200),
     }
-    with printed() as tell:
-        for name, part in parts.items():
-            if chosen.only == name or (chosen.only is None and name != "million"):
-                for figure in part():
-                    tell(figure)
+    for name, part in parts.items():
+        if chosen.only == name or (chosen.only is None and name != "million"):
+            for figure in part():
+                print(told_of(figure), flush=True)
     return 0
 
 
