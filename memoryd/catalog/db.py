@@ -284,7 +284,7 @@ class Database:
             try:
                 connection = self._connect()
                 connection.execute("PRAGMA query_only=ON")
-                connection.execute("PRAGMA cache_size=-2048")
+                connection.execute("PRAGMA cache_size=-2048")  # a search looks at some hundred pages of 4 kB
             except sqlite3.Error as error:
                 self._raise(error)
             reader = _Reader(connection)

@@ -25,21 +25,27 @@ class Present:
     """How many points there are of each value of a field; never fewer than there are, and of none that is missing
     here."""
 
-    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
-        self._counts = dict(counts or {})
+    def __init__(self, counted: Mapping[str, int] | None = None, written: Mapping[str, int] | None = None) -> None:
+        """`counted` were there when they were counted; so many were `written` since, some perhaps again."""
+        self._counted, self._written = Counter(counted or {}), Counter(written or {})
+        self._most = self._counted + self._written
 
     def with_more(self, values: Iterable[str]) -> Present:
-        """With points of these scopes and states as well. What was deleted goes on counting: `Present` is made anew
-        now and then."""
-        return Present(Counter(self._counts) + Counter(values))
+        """With points of these values as well. What was deleted goes on counting: `Present` is made anew now and
+        then."""
+        return Present(self._counted, self._written + Counter(values))
 
-    def count(self, value: str) -> int:
-        """How many points have this value, at most."""
-        return self._counts.get(value, 0)
+    def few(self, value: str, most: int) -> bool:
+        """Whether there are points of this value, but fewer than `most`; False also where `doubtful`."""
+        return 0 < self._most[value] < most
+
+    def doubtful(self, value: str, most: int) -> bool:
+        """Whether only counting anew tells if there are fewer than `most`."""
+        return self._counted[value] < most <= self._most[value]
 
     def condition(self, allowed: Sequence[str]) -> Condition:
         """How to ask for points of which `visible` is one of `allowed`."""
-        inside = sum(self._counts.get(one, 0) for one in allowed)
-        if inside <= MOST_INSIDE * sum(self._counts.values()):
+        inside = sum(self._most[one] for one in allowed)
+        if inside <= MOST_INSIDE * self._most.total():
             return Condition(False, list(allowed))
-        return Condition(True, sorted(self._counts.keys() - set(allowed)))
+        return Condition(True, sorted(self._most.keys() - set(allowed)))

@@ -74,7 +74,7 @@ class VectorIndex(Counted):
         self._torn = False
         self._memory = Memory()
         self._present = Present()
-        self._kinds = self._counted = Present()
+        self._kinds = Present()
 
     @classmethod
     def create(cls, path: Path, dims: int, *, sparse: bool = False) -> VectorIndex:
@@ -142,14 +142,15 @@ class VectorIndex(Counted):
             if self._torn:
                 raise IndexDamaged(f"A write to {self.path} failed before; it must be opened again.", leg="vectors")
             self._torn = True
-            if self._unflushed > FULL_FLUSH_POINTS:
+            full = self._unflushed > FULL_FLUSH_POINTS
+            if full:
                 shard.flush()
                 self._unflushed = 0
-                self._present = Present(_groups(shard, "visible"))
-                self._kinds = self._counted = Present(_groups(shard, "kind"))
             else:
                 _sync_log(self.path / "wal")
             self._torn = False
+            if full:
+                self._present, self._kinds = (Present(_groups(shard, name)) for name in ("visible", "kind"))
 
     def settle(self) -> None:
         """Make everything durable and, from GRAPH_FROM points on, quick to search: after a bulk of writes.
@@ -169,10 +170,14 @@ class VectorIndex(Counted):
 
     def few(self, kind: str, most: int) -> bool:
         """Whether there are points of this kind, but fewer than `most`. Raises IndexProblem kinds."""
-        if self._counted.count(kind) < most <= self._kinds.count(kind):  # what was written twice may count twice
-            with self._using() as shard:
-                self._kinds = self._counted = Present(_groups(shard, "kind"))
-        return 0 < self._kinds.count(kind) < most
+        # a search does not wait for a write; the next one counts
+        if self._kinds.doubtful(kind, most) and self._writing.acquire(blocking=False):
+            try:
+                with self._using() as shard:
+                    self._kinds = Present(_groups(shard, "kind"))
+            finally:
+                self._writing.release()
+        return self._kinds.few(kind, most)
 
     def search(self, vector: bytes, filter: Filter, limit: int) -> list[LegHit]:
         """The `limit` nearest passages by cosine, best first, equal scores by id.
@@ -315,7 +320,7 @@ class VectorIndex(Counted):
             if name == "visible":
                 self._present = Present(groups)
             elif name == "kind":
-                self._kinds = self._counted = Present(groups)
+                self._kinds = Present(groups)
 
     def _point(self, entry: VectorEntry) -> engine.Point:
         held = payload(entry)

@@ -38,3 +38,11 @@ def test_the_few_are_named():
 
 def test_where_nothing_is_known_the_allowed_ones_are_named():
     assert Present().condition(["in_force:global"]) == Condition(False, ["in_force:global"])
+
+
+def test_of_what_was_written_since_the_counting_only_counting_tells_how_much_there_is():
+    there = Present({"memory": 4, "code": 50}).with_more(["memory"] * 5)
+    assert there.few("memory", 10) and not there.doubtful("memory", 10)
+    assert not there.few("memory", 9) and there.doubtful("memory", 9), "nine at most, four at least"
+    assert not there.few("memory", 4) and not there.doubtful("memory", 4)
+    assert not there.few("document", 9) and not there.doubtful("document", 9)
