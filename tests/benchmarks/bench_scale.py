@@ -38,7 +38,7 @@ CANDIDATES = 100
 
 
 class Vectors:
-    """Unit vectors around a few hundred centres, as texts of a few subjects would have."""
+    """Unit vectors around some centres, as texts of so many subjects would have."""
 
     def __init__(self, seed: int) -> None:
         self._chance = np.random.default_rng(seed)

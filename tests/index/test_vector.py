@@ -120,7 +120,7 @@ def test_points_are_counted_by_scope_when_they_are_opened(index):
     again.close()
 
 
-def test_kinds_of_which_there_are_few_are_known(index, tmp_path):
+def test_kinds_of_which_there_are_few_are_known(index):
     assert not index.few("memory", 3)
     write(index, entry("a.md", kind="memory"), *[entry(f"{n}.md") for n in range(9)])
     write(index, entry("b.md", kind="memory"))
